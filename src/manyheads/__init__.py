@@ -1,0 +1,33 @@
+"""manyheads: one attention, every Transformer."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from manyheads.models.transformer import Transformer, TransformerConfig
+    from manyheads.nn.attention import MultiHeadAttention
+    from manyheads.nn.positions import Alibi, Buckets, Learned, Relative, Rotary, Sinusoidal
+    from manyheads.tasks.translate import Translator
+    from manyheads.text.tokenizer import Tokenizer
+
+_PLACES = {
+    "manyheads.models.transformer": ("Transformer", "TransformerConfig"),
+    "manyheads.nn.attention": ("MultiHeadAttention",),
+    "manyheads.nn.cache": ("Cache",),
+    "manyheads.nn.feedforward": ("FeedForward", "GatedFeedForward"),
+    "manyheads.nn.positions": ("Alibi", "Buckets", "Learned", "Relative", "Rotary", "Sinusoidal"),
+    "manyheads.look.record": ("recorded_attention",),
+    "manyheads.tasks.translate": ("Translator",),
+    "manyheads.text.tokenizer": ("Tokenizer",),
+}
+__all__ = sorted(name for names in _PLACES.values() for name in names)
+
+
+def __getattr__(name: str):
+    """Finds a public name where it lives, on first use: importing manyheads stays quick, and needs no torch."""
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(place), name)
+    raise AttributeError(f"module 'manyheads' has no attribute '{name}'")

@@ -1,0 +1,86 @@
+"""`manyheads`: the commands, and how errors reach the user."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+import manyheads
+from manyheads.cli import demo, evaluate, prove, selfcheck, train, translate
+from manyheads.core.errors import ManyheadsError
+
+# Options that take several values after one flag: `--set model.layers=4 train.steps=2000`.
+SEVERAL = {
+    *("--set", "--source", "--target", "--pairs", "--fields"),
+    *("--valid-source", "--valid-target", "--valid-pairs"),
+}
+
+_UsageError = typer.BadParameter.__mro__[1]  # typer does not name the base of its errors
+
+app = typer.Typer(
+    help="One attention, every Transformer: train, run and look inside Transformers on your own data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.add_typer(train.app, name="train")
+app.command("translate")(translate.translate)
+app.command("evaluate")(evaluate.evaluate)
+app.command("selfcheck")(selfcheck.selfcheck)
+app.command("prove-resume")(prove.prove_resume)
+app.command("demo")(demo.demo)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if show:
+        print(f"manyheads {manyheads.__version__}")
+        raise typer.Exit
+
+
+def repeated(arguments: Sequence[str]) -> list[str]:
+    """Writes `--set a b` as `--set a --set b`."""
+    written: list[str] = []
+    flag: str | None = None
+    used = False
+    for argument in arguments:
+        if argument.startswith("-") and argument != "-":
+            flag, used = (argument if argument in SEVERAL else None), False
+            written.append(argument)
+        elif flag and used:
+            written += [flag, argument]
+        else:
+            written.append(argument)
+            used = True
+    return written
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a command; an error that a user can mend is one sentence and exit code 2."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = typer.main.get_command(app).main(repeated(arguments), prog_name="manyheads", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except _UsageError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has gone (`| head`): nothing to say, and nothing more to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except ManyheadsError as error:
+        if debug:
+            raise
+        print(f"manyheads: {error}", file=sys.stderr)
+        sys.exit(getattr(error, "exit_code", 2))
+    except OSError as error:
+        if debug:
+            raise
+        print(f"manyheads: {error.filename or 'a file'}: {error.strerror} (more with --debug)", file=sys.stderr)
+        sys.exit(2)

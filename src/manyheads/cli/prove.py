@@ -1,0 +1,21 @@
+"""`manyheads prove-resume RECIPE`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def prove_resume(
+    recipe: Annotated[Path, typer.Argument(help="A recipe in TOML, or a run directory, whose recipe is taken.")],
+    steps: Annotated[int, typer.Option(help="Steps to train.")] = 20,
+    seed: Annotated[int | None, typer.Option(help="Fixes the step at which the run is killed.")] = None,
+) -> None:
+    """Train, train again and kill it with SIGKILL at a random step, resume, and compare every bit."""
+    from manyheads.tasks.prove import prove
+
+    difference = prove(recipe, steps=steps, seed=seed)
+    if difference:
+        print(f"the resumed run differs, first in: {difference}")
+        raise typer.Exit(1)
+    print("no tensor differs: the killed and resumed run is the uninterrupted one, bit for bit")

@@ -1,0 +1,138 @@
+"""Recipes: nested frozen dataclasses, read from TOML, changed by `section.field=value`, written with their docs."""
+
+import ast
+import inspect
+import json
+import textwrap
+import tomllib
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from manyheads.core.errors import ConfigError
+
+Config = TypeVar("Config")
+
+
+def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
+    """The config with the fields of a nested table in place of its own; an unknown field or a wrong type is refused."""
+    hints = typing.get_type_hints(type(config))
+    changes = {}
+    for name, value in table.items():
+        path = f"{where}{name}"
+        if name not in hints:
+            raise ConfigError(f"{path} is not a field of the recipe; {where or 'it '}has: {', '.join(hints)}")
+        old = getattr(config, name)
+        if is_dataclass(old):
+            if not isinstance(value, dict):
+                raise ConfigError(f"{path} is a section; set its fields, such as {path}.{fields(old)[0].name}")
+            changes[name] = updated(old, value, f"{path}.")
+        else:
+            changes[name] = _fitted(value, hints[name], path)
+    return replace(config, **changes)  # type: ignore
+
+
+def assigned(config: Config, assignments: Sequence[str]) -> Config:
+    """The config after `section.field=value` assignments, values written as in TOML; bare words are strings."""
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path:
+            raise ConfigError(f"'{assignment}' is not an assignment; write --set section.field=value")
+        table: dict[str, Any] = {}
+        inner = table
+        *sections, name = path.strip().split(".")
+        for section in sections:
+            inner = inner.setdefault(section, {})
+        inner[name] = _parsed(text.strip())
+        config = updated(config, table)
+    return config
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+
+
+def to_table(config: Any) -> dict[str, Any]:
+    """The nested table that `updated` reads; fields that are unset stay away, as TOML has no null."""
+    table = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if value is not None:
+            table[field.name] = to_table(value) if is_dataclass(value) else value
+    return table
+
+
+def to_toml(config: Any, *, documented: bool = False, section: str = "") -> str:
+    """The config as TOML that reads back equal; documented: each field under its docstring."""
+    docs = field_docs(type(config)) if documented else {}
+    lines, sections = [], []
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            sections.append(to_toml(value, documented=documented, section=f"{section}.{field.name}".lstrip(".")))
+            continue
+        if documented and field.name in docs:
+            lines += [f"# {line}" for line in docs[field.name].splitlines()]
+        lines.append(f"# {field.name} is unset" if value is None else f"{field.name} = {_written(value)}")
+    head = [f"[{section}]"] if section and lines else []
+    return "\n".join([part for part in ("\n".join(head + lines), *sections) if part]) + ("\n" if not section else "")
+
+
+def field_docs(config: type) -> dict[str, str]:
+    """The docstring under each field, read from the source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(config)))
+    except OSError:
+        return {}
+    docs, name = {}, None
+    for node in tree.body[0].body:  # type: ignore
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            name = node.target.id
+        elif name and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docs[name], name = inspect.cleandoc(str(node.value.value)), None
+    return docs
+
+
+def _parsed(text: str) -> Any:
+    if text.lower() in ("none", "unset"):
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_written(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    # JSON's strings are TOML's basic strings, but for the delete character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") if isinstance(value, str) else repr(value)
+
+
+def _fitted(value: Any, hint: Any, path: str) -> Any:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    for option in options:
+        origin = typing.get_origin(option) or option
+        if option is type(None) and value is None:
+            return None
+        if origin is tuple and isinstance(value, list | tuple):
+            return tuple(_fitted(item, typing.get_args(option)[0], path) for item in value)
+        if origin is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if origin is str and isinstance(value, str):
+            return value
+        if origin in (int, bool) and type(value) is origin:
+            return value
+    names = " or ".join("unset" if option is type(None) else getattr(option, "__name__", str(option)) for option in options)
+    raise ConfigError(f"{path} is {value!r}; it must be of type {names}")

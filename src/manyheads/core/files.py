@@ -1,0 +1,69 @@
+"""Files that are either whole or not there: a temporary name, fsync, rename."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TEMPORARY = ".unfinished"
+
+
+def sync(path: Path) -> None:
+    """Hands a file or directory to the disk, so that a power cut does not lose it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replaces a file in one step; readers see the old one or the new one."""
+    temporary = path.with_name(path.name + TEMPORARY)
+    try:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        sync(temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+@contextmanager
+def directory_written_atomically(path: Path) -> Iterator[Path]:
+    """Gives a temporary directory that takes the place of `path` when the block ends well, and vanishes when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + TEMPORARY)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in sorted(temporary.rglob("*")):
+            sync(file)
+        sync(temporary)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    previous = path.with_name(path.name + ".previous")
+    if path.exists():
+        shutil.rmtree(previous, ignore_errors=True)
+        path.rename(previous)
+    temporary.rename(path)
+    sync(path.parent)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def recover_directory(path: Path) -> None:
+    """Puts a directory back that was being replaced when the machine stopped between two renames."""
+    previous = path.with_name(path.name + ".previous")
+    if previous.exists() and not path.exists():
+        previous.rename(path)
+
+
+def sha256(path: Path) -> str:
+    """The checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

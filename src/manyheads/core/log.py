@@ -1,0 +1,39 @@
+"""Messages for a person: to stderr, so that stdout carries only results."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+
+
+@cache
+def _console():
+    from rich.console import Console  # slow to import, and --help needs none
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say(message: str) -> None:
+    """Prints a line of news."""
+    _console().print(message, markup=False)
+
+
+def warn(message: str) -> None:
+    """Prints a line that the user should read."""
+    _console().print(f"warning: {message}", style="yellow", markup=False)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Shows a growing count on a terminal, and elsewhere a line at each doubling past 100,000."""
+    console, next_line = _console(), 100_000
+    with console.status(what) if console.is_terminal else nullcontext() as status:
+
+        def show(count: int) -> None:
+            nonlocal next_line
+            if status:
+                status.update(f"{what}: {count:,}")
+            elif count >= next_line:
+                say(f"{what}: {count:,}")
+                next_line *= 2
+
+        yield show

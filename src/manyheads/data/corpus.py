@@ -1,0 +1,160 @@
+"""Readers of sentence pairs: parallel text, TSV and JSON lines, plain or compressed."""
+
+import gzip
+import json
+import lzma
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from manyheads.core.errors import ConfigError, DataError
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TABLES = (".tsv", ".txt")
+OBJECTS = (".jsonl",)
+COMPRESSED = (".gz", ".xz")
+
+Pair = tuple[str, str]
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 text file, plain, .gz or .xz, without their ends.
+
+    Only a line feed ends a line: the other separators of Unicode occur inside sentences, and would shift one side of
+    a parallel corpus against the other.
+    """
+    path = Path(path)
+    number = 0
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(BYTE_ORDER_MARK)
+                if line.endswith(b"\n"):
+                    line = line[:-1].removesuffix(b"\r")
+                yield line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}); convert the file to UTF-8"
+        ) from error
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(
+            f"{path} cannot be read after line {number}: {reason}; check that the file is there and whole"
+        ) from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.suffix == ".xz":
+        return cast(BinaryIO, lzma.open(path, "rb"))
+    return path.open("rb")
+
+
+def read_pairs(
+    *,
+    sources: Sequence[Path] = (),
+    targets: Sequence[Path] = (),
+    pairs: Sequence[Path] = (),
+    fields: tuple[str, str] | None = None,
+) -> Iterator[Pair]:
+    """The sentence pairs of parallel files (the i-th source with the i-th target), then those of `pairs` files.
+
+    `fields` names the two columns of a TSV by number, from 1, or the two fields of JSON objects, as "translation.en".
+    Pairs with a blank side come as they are, so that line numbers stay those of the file.  What can be known before
+    reading is refused at the call, not at the first pair.
+    """
+    if len(sources) != len(targets):
+        raise DataError(f"{len(sources)} source files but {len(targets)} target files; give one target for each source")
+    for path in (*sources, *targets, *pairs):
+        if not Path(path).exists():
+            raise DataError(f"{path} is not there; check the path")
+    readers = [_parallel(Path(source), Path(target)) for source, target in zip(sources, targets)]
+    readers += [_paired(Path(path), fields) for path in pairs]
+    return (pair for reader in readers for pair in reader)
+
+
+def _parallel(source: Path, target: Path) -> Iterator[Pair]:
+    lines = zip_longest(read_lines(source), read_lines(target))
+    for number, (left, right) in enumerate(lines, start=1):
+        if left is None or right is None:
+            longer = number + sum(1 for _ in lines)
+            source_count, target_count = (number - 1, longer) if left is None else (longer, number - 1)
+            raise DataError(
+                f"{source} has {source_count} lines but {target} has {target_count}: line {number} is the "
+                f"first without a partner; make line i of one the translation of line i of the other"
+            )
+        yield left, right
+
+
+def _paired(path: Path, fields: tuple[str, str] | None) -> Iterator[Pair]:
+    kind = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+    if kind in TABLES:
+        return _table(path, None if fields is None else (_column(fields[0]), _column(fields[1])))
+    if kind in OBJECTS:
+        return _objects(path, fields or ("source", "target"))
+    read = ", ".join((*TABLES, *OBJECTS))
+    raise DataError(
+        f"{path} is of no kind that is read as sentence pairs; rename or convert it to one of {read}, "
+        f"each also with {' or '.join(COMPRESSED)} after it"
+    )
+
+
+def _column(field: str) -> int:
+    if not (field.isascii() and field.isdigit() and int(field) > 0):
+        raise ConfigError(
+            f"{field!r} is no column of a TSV; columns have numbers from 1, so write 1 and 2 for the first two"
+        )
+    return int(field) - 1
+
+
+def _table(path: Path, columns: tuple[int, int] | None) -> Iterator[Pair]:
+    left, right = columns or (0, 1)
+    for number, line in enumerate(read_lines(path), start=1):
+        cells = line.split("\t")
+        if not line:
+            yield "", ""
+        elif columns is None and len(cells) != 2:
+            raise DataError(
+                f"{path}, line {number}: {len(cells)} columns where there must be 2, with one tab between; "
+                f"mend the line, or name the two columns if there are always more"
+            )
+        elif len(cells) <= max(left, right):
+            raise DataError(
+                f"{path}, line {number}: {len(cells)} columns, but column {max(left, right) + 1} is asked "
+                f"for; mend the line or name other columns"
+            )
+        else:
+            yield cells[left], cells[right]
+
+
+def _objects(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line:
+            yield "", ""
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}, line {number}: not JSON ({error}); write one object on each line") from error
+        place = f"{path}, line {number}"
+        yield _text(entry, fields[0], place), _text(entry, fields[1], place)
+
+
+def _text(entry: object, field: str, place: str) -> str:
+    """The string at a dotted path of a JSON object."""
+    found = entry
+    for key in field.split("."):
+        if not isinstance(found, dict) or key not in found:
+            known = f"its fields are {', '.join(entry)}" if isinstance(entry, dict) else "it is not an object"
+            raise DataError(f"{place}: no field {field!r}; {known}; mend the line or name other fields")
+        found = found[key]
+    if not isinstance(found, str):
+        raise DataError(
+            f"{place}: field {field!r} is {type(found).__name__} where it must be a string; "
+            f"mend the line or name another field"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Decoding: ids in, logits out, and nothing known of the model between them."""

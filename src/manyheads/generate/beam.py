@@ -1,0 +1,110 @@
+"""Beam search with the length penalty of Wu et al. (2016).  Shapes:  N sentences  K beams  V vocabulary  L length"""
+
+import torch
+from torch import Tensor
+
+from manyheads.generate.steps import Hypothesis, Steps, Vocabulary
+from manyheads.ops.sampling import top
+
+
+def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
+    """lp(Y) = ((5 + |Y|) / 6)^α, |Y| counting the end; α = 0 is no penalty."""
+    return ((5 + length) / 6) ** alpha
+
+
+def beam_search(
+    steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, beams: int = 4, alpha: float = 0.6
+) -> list[list[Hypothesis]]:
+    """The best `beams` hypotheses of each sentence, best first; a score is log P(Y|X) / lp(Y).
+
+    A sentence is done, and leaves the batch, when no hypothesis that still runs can beat its worst finished one.
+    """
+    search = _Search(limits_N, vocabulary, beams, alpha)
+    newest = torch.full((len(limits_N),), vocabulary.start, device=limits_N.device)
+    for length in range(1, int(limits_N.max()) + 1):
+        logits = steps(newest)
+        parents, newest = search.extend(logits, length)
+        done = search.done(length)
+        if bool(done.all()):
+            break
+        kept = None
+        if length == 1 or int((~done).sum()) <= 0.75 * len(done):
+            kept = (~done).nonzero().squeeze(1)
+            parents, newest = parents[kept], newest[kept]
+            search.keep(kept)
+        # The first step ran one row a sentence, all others `beams` rows: parents are rows of the step just taken.
+        steps.select(parents.flatten(), kept)
+        newest = newest.flatten()
+    return search.results()
+
+
+class _Search:
+    """The beams of all sentences that are not done, and the finished hypotheses of all sentences."""
+
+    def __init__(self, limits_N: Tensor, vocabulary: Vocabulary, beams: int, alpha: float):
+        device, sentences, longest = limits_N.device, len(limits_N), int(limits_N.max())
+        self.limits, self.vocabulary, self.beams, self.alpha = limits_N, vocabulary, beams, alpha
+        self.alive = torch.arange(sentences, device=device)
+        self.scores = torch.zeros(sentences, 1, device=device)
+        self.ids = torch.full((sentences, 1, longest), vocabulary.end, device=device)
+        self.finished_scores = torch.full((sentences, beams), -torch.inf, device=device)
+        self.finished_ids = torch.full((sentences, beams, longest), vocabulary.end, device=device)
+
+    def extend(self, logits: Tensor, length: int) -> tuple[Tensor, Tensor]:
+        """Takes one step; gives the row each beam came from and its newest id, both [N, K]."""
+        sentences, before = self.scores.shape
+        normaliser = logits.logsumexp(dim=1, keepdim=True)
+        logits[:, self.vocabulary.never] = -torch.inf
+        # Twice as many candidates as beams: even if half of them end here, enough are left to go on.
+        wanted = min(2 * self.beams, logits.shape[1])
+        values, tokens = top(logits, wanted)
+        values = (values - normaliser).view(sentences, before, wanted) + self.scores[:, :, None]
+        values, best = values.flatten(1).topk(min(2 * self.beams, before * wanted))
+        parents = best // wanted
+        tokens = tokens.view(sentences, -1).gather(1, best)
+        ids = self.ids.gather(1, parents[:, :, None].expand(-1, -1, self.ids.shape[2]))
+        ids[:, :, length - 1] = tokens
+        ended = tokens == self.vocabulary.end
+        self._finish(values, ids, ended, length)
+
+        order = (ended.long() * values.shape[1] + torch.arange(values.shape[1], device=ended.device)).argsort(dim=1)
+        order = order[:, : self.beams]
+        self.scores = values.masked_fill(ended, -torch.inf).gather(1, order)
+        self.ids = ids.gather(1, order[:, :, None].expand(-1, -1, ids.shape[2]))
+        parents = parents.gather(1, order) + torch.arange(sentences, device=ended.device)[:, None] * before
+        return parents, tokens.gather(1, order)
+
+    def _finish(self, values: Tensor, ids: Tensor, ended: Tensor, length: int) -> None:
+        # Only the best `beams` candidates may end; at its limit a sentence ends in any case.
+        first = torch.arange(values.shape[1], device=values.device) < self.beams
+        ends = (ended | (self.limits[self.alive] <= length)[:, None]) & first
+        if not bool(ends.any()):
+            return
+        scores = torch.where(ends, values / length_penalty(length, self.alpha), -torch.inf)
+        scores = torch.cat([self.finished_scores[self.alive], scores], dim=1)
+        scores, best = scores.topk(self.beams)
+        both = torch.cat([self.finished_ids[self.alive], ids], dim=1)
+        self.finished_scores[self.alive] = scores
+        self.finished_ids[self.alive] = both.gather(1, best[:, :, None].expand(-1, -1, both.shape[2]))
+
+    def done(self, length: int) -> Tensor:
+        """Sentences whose worst finished hypothesis nothing that runs can beat, or that are at their limit."""
+        limits = self.limits[self.alive]
+        # A log-probability only falls, and the penalty is weakest on it at the limit.
+        attainable = self.scores[:, 0] / length_penalty(limits, self.alpha)
+        return (self.finished_scores[self.alive, -1] >= attainable) | (limits <= length)
+
+    def keep(self, sentences: Tensor) -> None:
+        self.alive, self.scores, self.ids = self.alive[sentences], self.scores[sentences], self.ids[sentences]
+
+    def results(self) -> list[list[Hypothesis]]:
+        lengths = (self.finished_ids != self.vocabulary.end).long().cumprod(dim=2).sum(dim=2).tolist()
+        rows = zip(self.finished_ids.tolist(), lengths, self.finished_scores.tolist(), strict=True)
+        return [
+            [
+                Hypothesis(ids[:length], score)
+                for ids, length, score in zip(beams, row_lengths, scores)
+                if score > -torch.inf
+            ]
+            for beams, row_lengths, scores in rows
+        ]

@@ -1,0 +1,110 @@
+"""The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from manyheads.core.configs import to_table, updated
+from manyheads.core.errors import CheckpointError
+from manyheads.core.files import directory_written_atomically, recover_directory
+from manyheads.interop import marian
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.text.tokenizer import Tokenizer
+
+OWN_TYPE = "manyheads-transformer"
+
+
+def save_model(directory: Path, model: Transformer, tokenizer: Tokenizer, card: str) -> None:
+    """Writes the whole directory or nothing; the published Transformer is a Marian checkpoint, variants are our own type."""
+    with directory_written_atomically(directory) as temporary:
+        if marian.fits(model.config):
+            config, tensors = marian.write_config(model.config), marian.write_tensors(model)
+            _write_json(temporary / "generation_config.json", marian.write_generation_config(model.config))
+        else:
+            config = {"model_type": OWN_TYPE, "is_encoder_decoder": True, "manyheads": to_table(model.config)}
+            tensors = {name: tensor.contiguous() for name, tensor in _distinct(model).items()}
+        _write_json(temporary / "config.json", config)
+        save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
+        tokenizer.save(temporary)
+        (temporary / "README.md").write_text(card, encoding="utf-8")
+
+
+def load_model(directory: Path) -> tuple[Transformer, Tokenizer]:
+    """Opens a model directory, or the model of a run directory, ready to translate."""
+    directory = find_model(directory)
+    config = _read_json(directory / "config.json")
+    kind = config.get("model_type")
+    if kind not in ("marian", OWN_TYPE):
+        raise CheckpointError(f"{directory} holds a model of type {kind}; translators are of type marian or {OWN_TYPE}")
+    tensors = _read_tensors(directory)
+    try:
+        if kind == "marian":
+            model = Transformer(marian.read_config(config))
+            marian.read_tensors(model, tensors)
+        else:
+            model = Transformer(updated(TransformerConfig(), config["manyheads"]))
+            missing = model.load_state_dict(tensors, strict=False)
+            left = [*missing.unexpected_keys, *(set(missing.missing_keys) - _tied_names(model))]
+            if left:
+                raise CheckpointError(f"config and weights do not fit each other; left over: {', '.join(sorted(left))}")
+    except (KeyError, RuntimeError) as error:
+        raise CheckpointError(f"{directory} is damaged or not a translator: {error}") from None
+    tokenizer = Tokenizer.load(directory)
+    if len(tokenizer) > model.config.vocabulary:
+        raise CheckpointError(
+            f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model only {model.config.vocabulary}"
+        )
+    return model.eval(), tokenizer
+
+
+def find_model(path: Path) -> Path:
+    """The model directory that a path means: itself, or `model` inside a run directory."""
+    recover_directory(path / "model")
+    for candidate in (path, path / "model"):
+        if (candidate / "config.json").is_file():
+            return candidate
+    if not path.exists():
+        raise CheckpointError(f"{path} does not exist; give a model directory or a run directory")
+    if (path / "recipe.toml").exists():
+        raise CheckpointError(f"{path} is a run that has not saved a model yet; go on with --resume until it validates")
+    raise CheckpointError(f"{path} holds no config.json; give a model directory or a run directory")
+
+
+def _read_tensors(directory: Path) -> dict[str, Tensor]:
+    path = directory / "model.safetensors"
+    if path.is_file():
+        try:
+            return load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{path} is damaged: {error}") from None
+    if (directory / "pytorch_model.bin").is_file():
+        raise CheckpointError(
+            f"{directory} has only pytorch_model.bin, a pickle, which can run any code when opened; open it where you "
+            "trust it with transformers and save_pretrained(…) it again: that writes model.safetensors"
+        )
+    raise CheckpointError(f"{directory} has no model.safetensors")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from None
+
+
+def _write_json(path: Path, table: dict[str, Any]) -> None:
+    path.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _distinct(model: Transformer) -> dict[str, Tensor]:
+    """The state without second names of shared tensors, which safetensors refuses."""
+    tied = _tied_names(model)
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
+
+
+def _tied_names(model: Transformer) -> set[str]:
+    return {"decoder.embedding.weight", "output.weight"} if model.config.tied else set()

@@ -1,0 +1,1 @@
+"""Looking inside: arrays and tokens in, pictures out."""

@@ -1,0 +1,104 @@
+"""Multi-head attention.  Shapes:  B batch  T positions  S memory positions  W width  H heads  D head width"""
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.nn.cache import Cache
+from manyheads.nn.positions import Positions
+from manyheads.ops.attention import sdpa
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat(head_1 … head_h) Wᴼ, head_i = Attention(x W_iQ, y W_iK, y W_iV): section 3.2.2 of Vaswani et al. (2017).
+
+    y is x itself (self-attention) or `memory` (cross-attention). The three projections are one matrix, so that
+    self-attention multiplies once. With fewer `key_value_heads` than `heads`, several queries share a key and a value
+    (Ainslie et al. 2023). `kernel` is any function of the signature of `ops.attention.reference`.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        key_value_heads: int | None = None,
+        key_width: int | None = None,
+        value_width: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        causal: bool = False,
+        positions: Positions | None = None,
+        kernel: Callable[..., Tensor] = sdpa,
+    ):
+        super().__init__()
+        self.heads = heads
+        self.key_value_heads = key_value_heads or heads
+        if heads % self.key_value_heads:
+            raise ConfigError(f"{heads} heads do not share {self.key_value_heads} keys and values evenly")
+        if key_width is None and width % heads:
+            raise ConfigError(
+                f"width {width} does not split over {heads} heads; the nearest that does is {width // heads * heads}"
+            )
+        self.key_width = key_width or width // heads
+        self.value_width = value_width or self.key_width
+        self.parts = (
+            heads * self.key_width,
+            self.key_value_heads * self.key_width,
+            self.key_value_heads * self.value_width,
+        )
+        self.projection = nn.Linear(width, sum(self.parts), bias=bias)
+        self.output = nn.Linear(heads * self.value_width, width, bias=bias)
+        self.dropout = dropout
+        self.causal = causal
+        self.positions = positions or Positions()
+        self.kernel = kernel
+
+    def forward(
+        self, x: Tensor, memory: Tensor | None = None, *, mask: Tensor | None = None, cache: Cache | None = None
+    ) -> Tensor:
+        """[B, T, W] in and out; `memory` may have fewer rows than x when several rows (beams) share one."""
+        if memory is None:
+            q, k, v, bias = self._own_keys(x, cache)
+        else:
+            q, k, v, bias = *self._memory_keys(x, memory, cache), None
+        dropout = self.dropout if self.training else 0.0
+        out = self.kernel(q, k, v, mask=mask, bias=bias, causal=self.causal and memory is None, dropout=dropout)
+        out = out.transpose(1, 2).reshape(x.shape[0], x.shape[1], self.heads * self.value_width)
+        return self.output(out)
+
+    def _own_keys(self, x: Tensor, cache: Cache | None):
+        q, k, v = self.projection(x).split(self.parts, dim=-1)
+        q, k, v = self._by_heads(q, self.heads), self._by_heads(k), self._by_heads(v)
+        start = cache.length if cache else 0
+        length = start + x.shape[1]
+        q = self.positions.turn(q, start, length)
+        if cache and self.positions.turns_late:
+            k, v = cache.extend(self, k, v)
+            k = self.positions.turn(k, 0, length)
+        else:
+            k = self.positions.turn(k, start, length)
+            if cache:
+                k, v = cache.extend(self, k, v)
+        return q, k, v, self.positions.bias(q, length, start)
+
+    def _memory_keys(self, x: Tensor, memory: Tensor, cache: Cache | None):
+        weight_q, weight_kv = self.projection.weight.split([self.parts[0], sum(self.parts[1:])])
+        bias_q, bias_kv = None, None
+        if self.projection.bias is not None:
+            bias_q, bias_kv = self.projection.bias.split([self.parts[0], sum(self.parts[1:])])
+
+        def keys_and_values():
+            k, v = F.linear(memory, weight_kv, bias_kv).split(self.parts[1:], dim=-1)
+            return self._by_heads(k), self._by_heads(v)
+
+        k, v = cache.remember(self, keys_and_values) if cache else keys_and_values()
+        q = F.linear(x, weight_q, bias_q)
+        # Rows that share a memory become more queries of it: nothing is copied.
+        q = self._by_heads(q.reshape(memory.shape[0], -1, self.parts[0]), self.heads)
+        return q, k, v
+
+    def _by_heads(self, x: Tensor, heads: int | None = None) -> Tensor:
+        return x.unflatten(-1, (heads or self.key_value_heads, -1)).transpose(1, 2)

@@ -1,0 +1,1 @@
+"""Arithmetic on tensors: kernels that know nothing of models."""

@@ -1,0 +1,59 @@
+"""Attention kernels.  Shapes:  B batch  H heads  Q query positions  K key positions  D head width  E value width
+
+A mask is bool, True = may look, of any shape that broadcasts to [B, H, Q, K]; a row with nothing to look at gives zeros.
+`causal` lets query i look at keys up to i, counted from the end, so that one new query sees every cached key.
+Keys and values may have fewer heads than queries (grouped queries); each then serves H / fewer query heads.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from manyheads.ops.masks import causal_mask
+
+
+def attention_weights(q_BHQD, k_BHKD, *, mask=None, bias=None, causal=False, scale=None) -> Tensor:
+    """softmax(q kᵀ · scale + bias) over the keys that may be looked at: [B, H, Q, K]."""
+    groups = q_BHQD.shape[1] // k_BHKD.shape[1]
+    k_BHKD = k_BHKD.repeat_interleave(groups, dim=1)
+    scale = q_BHQD.shape[-1] ** -0.5 if scale is None else scale
+    scores_BHQK = q_BHQD @ k_BHKD.transpose(-1, -2) * scale
+    if bias is not None:
+        scores_BHQK = scores_BHQK + bias
+    mask = _merged(mask, causal, scores_BHQK.shape[-2], scores_BHQK.shape[-1], scores_BHQK.device)
+    if mask is None:
+        return scores_BHQK.softmax(dim=-1)
+    weights_BHQK = scores_BHQK.masked_fill(~mask, -math.inf).softmax(dim=-1)
+    return weights_BHQK.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+def reference(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=None, dropout=0.0) -> Tensor:
+    """softmax(q kᵀ · scale + bias) v: section 3.2.1 of Vaswani et al. (2017), written as it reads."""
+    weights_BHQK = attention_weights(q_BHQD, k_BHKD, mask=mask, bias=bias, causal=causal, scale=scale)
+    groups = q_BHQD.shape[1] // v_BHKE.shape[1]
+    return F.dropout(weights_BHQK, dropout) @ v_BHKE.repeat_interleave(groups, dim=1)
+
+
+def sdpa(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=None, dropout=0.0) -> Tensor:
+    """The same through torch's fused kernels."""
+    queries, keys = q_BHQD.shape[-2], k_BHKD.shape[-2]
+    if queries == 1:
+        causal = False  # one query at the end sees every key
+    if causal and (mask is not None or bias is not None or queries != keys):
+        mask, causal = _merged(mask, True, queries, keys, q_BHQD.device), False
+    if bias is not None:
+        mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
+        mask = mask.to(q_BHQD.dtype)
+    grouped = q_BHQD.shape[1] != k_BHKD.shape[1]
+    return F.scaled_dot_product_attention(
+        q_BHQD, k_BHKD, v_BHKE, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+
+
+def _merged(mask: Tensor | None, causal: bool, queries: int, keys: int, device: torch.device) -> Tensor | None:
+    if not causal:
+        return mask
+    triangle = causal_mask(queries, keys, device)
+    return triangle if mask is None else mask & triangle

@@ -1,0 +1,20 @@
+"""Masks: bool tensors, True = may look.  Shapes:  B batch  Q query positions  K key positions"""
+
+import torch
+from torch import Tensor
+
+
+def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> Tensor:
+    """[Q, K]: the last query sees every key, each one before it one key less."""
+    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+
+
+def padding_mask(ids_BK: Tensor, pad: int) -> Tensor | None:
+    """[B, 1, 1, K]: real tokens may be looked at, padding may not; None where nothing is padded.
+
+    Without a mask the kernel is faster; on a GPU the question itself would cost more than the answer saves.
+    """
+    real_BK = ids_BK != pad
+    if ids_BK.device.type == "cpu" and bool(real_BK.all()):
+        return None
+    return real_BK[:, None, None, :]

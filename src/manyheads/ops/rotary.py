@@ -1,0 +1,77 @@
+"""Rotary positions: Su et al. (2021), and four ways to stretch them past the length trained on.
+
+Shapes:  B batch  H heads  T positions  D head width  F frequencies, D/2 of them
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def frequencies(width: int, base: float = 10_000.0, device: torch.device | None = None) -> Tensor:
+    """[F] radians that each pair of dimensions turns per position: base^(-2i / width)."""
+    # float32 here and in the angles: published checkpoints were trained with exactly these roundings
+    return 1.0 / base ** (torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+
+
+def linear(frequencies_F: Tensor, factor: float) -> Tensor:
+    """Position interpolation, Chen et al. (2023): every pair turns `factor` times slower."""
+    return frequencies_F / factor
+
+
+def ntk(frequencies_F: Tensor, factor: float) -> Tensor:
+    """NTK-aware scaling (bloc97, 2023): the frequencies of base · factor^(d / (d - 2)).
+
+    The fastest pair stays as it was and the slowest turns `factor` times slower.
+    """
+    width = 2 * len(frequencies_F)
+    growth = factor ** (width / (width - 2))
+    # a larger base is one more power per pair, so the base itself need not be known
+    return frequencies_F * frequencies(width, growth, frequencies_F.device)
+
+
+def dynamic_ntk(frequencies_F: Tensor, factor: float, length: int, original_length: int) -> Tensor:
+    """Dynamic NTK (emozilla, 2023): NTK-aware by as much as `length` exceeds `original_length`; unchanged within it."""
+    if length <= original_length:
+        return frequencies_F
+    return ntk(frequencies_F, factor * length / original_length - (factor - 1))
+
+
+def yarn(
+    frequencies_F: Tensor,
+    factor: float,
+    base: float,
+    original_length: int,
+    beta_fast: float = 32.0,
+    beta_slow: float = 1.0,
+) -> tuple[Tensor, float]:
+    """YaRN, Peng et al. (2023): the frequencies, and what the cosines and sines are multiplied by.
+
+    Pairs that turn more than `beta_fast` times within the original length stay, those that turn less than `beta_slow`
+    times are interpolated, and a ramp joins the two.
+    """
+    pairs, width = len(frequencies_F), 2 * len(frequencies_F)
+
+    def pair_that_turns(times: float) -> float:
+        return width * math.log(original_length / (times * 2 * math.pi)) / (2 * math.log(base))
+
+    first = max(math.floor(pair_that_turns(beta_fast)), 0)
+    last = min(math.ceil(pair_that_turns(beta_slow)), width - 1)
+    steps_F = torch.arange(pairs, dtype=torch.float32, device=frequencies_F.device) - first
+    ramp_F = (steps_F / (last - first if last != first else 0.001)).clamp(0, 1)
+    attention_factor = 0.1 * math.log(factor) + 1.0
+    return frequencies_F / factor * ramp_F + frequencies_F * (1 - ramp_F), attention_factor
+
+
+def cosines_sines(positions_T: Tensor, frequencies_F: Tensor, attention_factor: float = 1.0) -> Tensor:
+    """[T, 2, D]: for each position its cosines, then its sines, each laid out twice for the half-split `rotate`."""
+    angles_TF = positions_T.to(torch.float32)[:, None] * frequencies_F
+    angles_TD = torch.cat((angles_TF, angles_TF), dim=-1)
+    return torch.stack((angles_TD.cos(), angles_TD.sin()), dim=1) * attention_factor
+
+
+def rotate(x_BHTD: Tensor, cos_TD: Tensor, sin_TD: Tensor) -> Tensor:
+    """Turn each pair by its angle, where dimension i pairs with i + D/2: the layout of `transformers`' Llama."""
+    first, second = x_BHTD.chunk(2, dim=-1)
+    return x_BHTD * cos_TD + torch.cat((-second, first), dim=-1) * sin_TD

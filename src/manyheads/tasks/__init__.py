@@ -1,0 +1,1 @@
+"""Tasks: the only place that knows both a model and data."""

@@ -1,0 +1,40 @@
+"""The demonstration: a translator from scratch, its score, its words and its attention."""
+
+from pathlib import Path
+
+from manyheads.core.log import say
+from manyheads.data.sample import sample_corpus
+from manyheads.tasks.look_translate import draw_cross_attention
+from manyheads.tasks.translate import Translator, score
+from manyheads.tasks.translate_training import resumed_recipe, sample_recipe, train_translator
+
+SENTENCE = "the cat danced"
+
+
+def demonstrate(run: Path) -> None:
+    """Trains on the sample corpus, or goes on with a demonstration that was stopped, and shows what came of it."""
+    resume = (run / "recipe.toml").exists()
+    recipe = resumed_recipe(run, ()) if resume else sample_recipe()
+    progress = train_translator(recipe, run, resume=resume)
+    translator = Translator.load(run)
+    test = sample_corpus()["test"]
+    say("translating the test set: combinations of words that never occur together in training")
+    found = translator.translate([pair.source for pair in test])
+    scores = score(found, [pair.target for pair in test])
+    for pair, translation in list(zip(test, found))[:: max(len(test) // 6, 1)][:6]:
+        print(f"\n  {pair.source}\n→ {translation}" + ("" if translation == pair.target else f"\n  (not {pair.target})"))
+    print(f"\nBLEU {scores.bleu:.1f} on {len(test)} held-out sentences   {scores.bleu_signature}")
+    print(f"chrF {scores.chrf:.1f}   {scores.chrf_signature}")
+    print(f"trained for {progress.seconds / 60:.1f} minutes\n")
+    translation = translator.translate([SENTENCE])[0]
+    picture = run / "cross_attention.png"
+    draw_cross_attention(translator, SENTENCE, translation, picture)
+    print(f"{SENTENCE} → {translation}\n")
+    print(f"its attention       {picture}")
+    print(f"the model           {run / 'model'}   (opens in transformers as MarianMTModel)")
+    print(f"its recipe          {run / 'recipe.toml'}")
+    print(f"how it learned      {run / 'metrics.jsonl'}   (tensorboard --logdir {run / 'tensorboard'})\n")
+    print("try next:")
+    print(f"  echo 'the old dog sleeps under the table' | manyheads translate {run}")
+    print(f"  manyheads selfcheck {run}")
+    print("  manyheads train translate --source my.en --target my.de --out runs/mine")

@@ -1,0 +1,71 @@
+"""The proof that a killed run resumes bit for bit, on the user's own recipe."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from manyheads.core.errors import ConfigError, ManyheadsError
+from manyheads.core.log import say
+from manyheads.train.checkpoint import Checkpoints, first_difference
+
+
+def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | None:
+    """The first tensor in which an uninterrupted run and one killed at a random step and resumed differ, or None."""
+    file = recipe / "recipe.toml" if recipe.is_dir() else recipe
+    if not file.is_file():
+        raise ConfigError(f"{file} does not exist; give a recipe in TOML or a run directory")
+    if steps < 3:
+        raise ConfigError(f"{steps} steps leave nothing to kill in the middle of; use at least 3")
+    every = max(steps // 5, 1)
+    kill_at = random.Random(seed).randint(every, steps - 1)
+    changes = [f"train.steps={steps}", f"train.checkpoint_every={every}", "train.keep=5", "train.average=1"]
+    changes += [f"train.valid_every={steps + 1}", "train.log_every=1"]
+    with tempfile.TemporaryDirectory(prefix="manyheads-prove-") as directory:
+        whole, killed = Path(directory) / "whole", Path(directory) / "killed"
+        say(f"a run of {steps} steps, undisturbed")
+        _finish(_start(["--recipe", str(file), "--out", str(whole), "--set", *changes]))
+        say(f"the same run, killed with SIGKILL once it has done step {kill_at}, with a checkpoint every {every}")
+        process = _start(["--recipe", str(file), "--out", str(killed), "--set", *changes])
+        _kill_after(process, killed / "metrics.jsonl", kill_at)
+        say("that run, resumed")
+        _finish(_start(["--out", str(killed), "--resume"]))
+        ends = [Checkpoints(run / "checkpoints", keep=5).newest() for run in (whole, killed)]
+        if ends[0] is None or ends[1] is None or ends[0].name != ends[1].name:
+            raise ManyheadsError(f"the two runs ended at different checkpoints: {ends[0]} and {ends[1]}")
+        return first_difference(ends[0], ends[1])
+
+
+def _start(arguments: list[str]) -> subprocess.Popen:
+    command = [sys.executable, "-m", "manyheads", "train", "translate", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def _finish(process: subprocess.Popen) -> None:
+    _, errors = process.communicate()
+    if process.returncode:
+        raise ManyheadsError(f"training failed: {errors.strip().splitlines()[-1] if errors.strip() else 'no word why'}")
+
+
+def _kill_after(process: subprocess.Popen, metrics: Path, step: int) -> None:
+    while process.poll() is None:
+        if metrics.exists() and _last_step(metrics) >= step:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            return
+        time.sleep(0.01)
+    if process.returncode:
+        _finish(process)
+    say("it was done before it could be killed; more --steps make a better proof")
+
+
+def _last_step(metrics: Path) -> int:
+    lines = metrics.read_text(encoding="utf-8").splitlines()
+    try:
+        return json.loads(lines[-1])["step"] if lines else 0
+    except ValueError:
+        return 0

@@ -1,0 +1,210 @@
+"""Text to ids and back, thin over the `tokenizers` library."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, processors, trainers
+
+from manyheads.core.errors import ConfigError
+
+PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
+COMMON_PADS = (PAD, "[PAD]")
+COMMON_ENDS = (END, "<|endoftext|>", "[SEP]", "<eos>")
+COMMON_UNKNOWNS = (UNKNOWN, "[UNK]")
+SMALLEST_VOCABULARY = 3 + 256  # the special tokens and one token for every byte
+
+# Half a surrogate pair is legal in a Python string (JSON may hold one) but has no UTF-8 bytes.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Tokenizer:
+    """A tokenizer.json with the three ids that a translator needs.
+
+    Text is only ever text: a line that spells out "</s>" never ends there.  Those we train encode it letter by letter;
+    a published one whose words include its own pad and end loses them from the line.
+    """
+
+    def __init__(self, model: tokenizers.Tokenizer, *, pad: str, end: str):
+        model.no_padding()
+        model.no_truncation()
+        model.encode_special_tokens = True
+        self._model = model
+        self._names = {"pad_token": pad, "eos_token": end}
+        self.pad: int = _identity(model, pad)
+        self.end: int = _identity(model, end)
+        if self.pad == self.end:
+            raise ConfigError(
+                f"{pad} is both the padding and the end of a line, so that no model could learn to stop; "
+                f"name another token as pad or end"
+            )
+        self.start: int = self.pad
+        if model.encode("").ids[-1:] != [self.end]:
+            # Into the tokenizer itself, not only into `encode`, so that what is saved does the same elsewhere.
+            ending = processors.TemplateProcessing(
+                single=["$A", end], pair=["$A", "$B", end], special_tokens=[(end, self.end)]
+            )
+            before = model.post_processor
+            model.post_processor = ending if before is None else processors.Sequence([before, ending])
+        # The largest id counts, not the number of tokens: some published vocabularies have holes.
+        self._size = max(model.get_vocab(with_added_tokens=True).values()) + 1
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocabulary: int) -> "Tokenizer":
+        """Learn a byte-level BPE of at most `vocabulary` tokens; a small corpus may yield fewer."""
+        if vocabulary < SMALLEST_VOCABULARY:
+            raise ConfigError(
+                f"a vocabulary of {vocabulary} tokens cannot hold the 256 bytes and 3 special tokens; "
+                f"ask for {SMALLEST_VOCABULARY} or more"
+            )
+        model = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN))
+        # The added space makes a line's first word the same token as that word elsewhere; the decoder takes it off.
+        model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        model.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary - 1,
+            min_frequency=2,  # a pair of tokens seen once says nothing about the next corpus
+            show_progress=False,
+            special_tokens=[END, UNKNOWN],
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        )
+        model.train_from_iterator((_encodable(line) for line in lines), trainer)
+        # Marian's order, the pad behind all others: CTranslate2 cuts the last row off as the one it has no need of.
+        model.add_special_tokens([PAD])
+        return cls(model, pad=PAD, end=END)
+
+    @classmethod
+    def load(cls, path: Path, *, pad: str | None = None, end: str | None = None) -> "Tokenizer":
+        """Open a tokenizer.json, or the directory that holds one.
+
+        Tokens not named here are those that the files beside it name, else the first of the common ones it has.
+        """
+        path = Path(path)
+        file = path / "tokenizer.json" if path.is_dir() else path
+        if not file.is_file():
+            raise ConfigError(f"{file} is not there; give a tokenizer.json or a directory that holds one")
+        try:
+            model = tokenizers.Tokenizer.from_file(str(file))
+        except Exception as error:  # the library raises bare Exception for everything that it cannot read
+            raise ConfigError(f"{file} is not a tokenizer that can be read ({error}); save it again") from error
+        named = _named_beside(file)
+        pad = pad or named.get("pad_token") or _first_known(model, COMMON_PADS)
+        end = end or named.get("eos_token") or _first_known(model, COMMON_ENDS)
+        for role, token in (("pad", pad), ("end", end)):
+            if token is None:
+                raise ConfigError(
+                    f"{file} does not say which token is its {role}; {_special_tokens(model)}, "
+                    f"so name one of them as {role}"
+                )
+        return cls(model, pad=str(pad), end=str(end))
+
+    def save(self, directory: Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **self._names,
+            "clean_up_tokenization_spaces": False,
+            "model_max_length": 512,
+            "split_special_tokens": True,  # there too, text is only ever text
+        }
+        unknown = getattr(self._model.model, "unk_token", None) or _first_known(self._model, COMMON_UNKNOWNS)
+        if unknown is not None:
+            config["unk_token"] = unknown
+        (directory / "tokenizer.json").write_text(self._model.to_str(pretty=True), encoding="utf-8")
+        (directory / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        """The ids of each line, with `end` once, as the last."""
+        encodings = self._model.encode_batch_fast([_encodable(line) for line in lines])
+        return [self._ended(encoding.ids) for encoding in encodings]
+
+    def _ended(self, ids: list[int]) -> list[int]:
+        if ids.count(self.end) == 1 and self.pad not in ids:
+            return ids
+        return [each for each in ids if each not in (self.pad, self.end)] + [self.end]
+
+    def decode(self, rows: list[list[int]]) -> list[str]:
+        """The text of each row of ids, with special tokens left out."""
+        # Not every published tokenizer marks its own pad and end as special.
+        silent = {self.pad, self.end}
+        return self._model.decode_batch([[each for each in row if each not in silent] for row in rows])
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """One readable string per id, for the axes of plots.
+
+        The mark of a space is shown as nothing; a byte that is no character by itself as its number, `\\xf0`.
+        """
+        added = self._model.get_added_tokens_decoder()
+        letters = _byte_of_letter() if '"ByteLevel"' in self._parts("pre_tokenizer", "decoder") else {}
+        return [self._piece(each, letters if each not in added else {}) for each in ids]
+
+    def _piece(self, each: int, letters: dict[str, int]) -> str:
+        token = self._model.id_to_token(each)
+        if token is None:
+            return f"<{each}>"  # models often have more rows than their tokenizer has tokens
+        if letters and all(letter in letters for letter in token):
+            token = bytes(letters[letter] for letter in token).decode("utf-8", errors="backslashreplace")
+            return token.removeprefix(" ")
+        return token.removeprefix("▁")
+
+    def _parts(self, *names: str) -> str:
+        description = json.loads(self._model.to_str())
+        return json.dumps([description[name] for name in names])
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of its JSON: two tokenizers with the same one give the same ids."""
+        return hashlib.sha256(self._model.to_str().encode()).hexdigest()
+
+
+def _encodable(line: str) -> str:
+    return _LONE_SURROGATE.sub("\ufffd", line)
+
+
+def _identity(model: tokenizers.Tokenizer, token: str) -> int:
+    identity = model.token_to_id(token)
+    if identity is None:
+        raise ConfigError(f"the tokenizer has no token {token}; {_special_tokens(model)}")
+    return identity
+
+
+def _special_tokens(model: tokenizers.Tokenizer) -> str:
+    found = [token.content for token in model.get_added_tokens_decoder().values() if token.special]
+    return f"its special tokens are {', '.join(found)}" if found else "it has no special tokens"
+
+
+def _first_known(model: tokenizers.Tokenizer, names: Iterable[str]) -> str | None:
+    return next((name for name in names if model.token_to_id(name) is not None), None)
+
+
+def _named_beside(file: Path) -> dict[str, str]:
+    """The special tokens that the files beside a tokenizer.json name, e.g. {"pad_token": "<pad>"}."""
+    named: dict[str, str] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        beside = file.with_name(name)
+        if not beside.is_file():
+            continue
+        try:
+            entries = json.loads(beside.read_text(encoding="utf-8"))
+            for role, token in entries.items():
+                content = token.get("content") if isinstance(token, dict) else token
+                if role.endswith("_token") and isinstance(content, str):
+                    named[role] = content
+        except (ValueError, AttributeError) as error:
+            raise ConfigError(f"{beside} is not a JSON object ({error}); save the tokenizer again") from error
+    return named
+
+
+def _byte_of_letter() -> dict[str, int]:
+    """The printable letter that byte-level tokenizers write for each byte, reversed (GPT-2's table)."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + rank): byte for rank, byte in enumerate(others)}

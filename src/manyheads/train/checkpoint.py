@@ -1,0 +1,138 @@
+"""Checkpoints: safetensors and JSON, whole or absent, with checksums; a damaged one gives way to the one before it."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from manyheads.core.errors import CheckpointError
+from manyheads.core.files import TEMPORARY, directory_written_atomically, sha256
+from manyheads.core.log import warn
+from manyheads.train.optim import load_optimizer_tensors, optimizer_tensors
+
+_WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+
+
+@dataclass
+class Progress:
+    """Where a run stands: with the weights and the optimizer, all that going on needs."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    """The next batch of the epoch."""
+    validated: int = 0
+    """The last step that was validated."""
+    best: float | None = None
+    """The best validation score so far, higher being better."""
+    best_step: int = 0
+    waited: int = 0
+    """Validations since the best."""
+    seconds: float = 0.0
+    """Time spent training, over all sittings."""
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Every learned tensor and every saved buffer, each once."""
+    kept = set(model.state_dict())
+    named = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if n in kept)]
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in named}
+
+
+def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    """The reverse of `weights_of`; names must be the same on both sides."""
+    own = dict([*model.named_parameters(), *model.named_buffers()])
+    wanted = set(weights_of(model))
+    if wanted != set(tensors):
+        raise CheckpointError(f"model and checkpoint differ in: {', '.join(sorted(wanted ^ set(tensors)))}")
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            own[name].copy_(tensor)
+
+
+class Checkpoints:
+    """The checkpoints of a run, `step-00001000` and so on, of which the newest `keep` are kept."""
+
+    def __init__(self, directory: Path, keep: int):
+        self.directory, self.keep = directory, keep
+
+    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
+        """Writes a checkpoint beside the others and only then removes the oldest."""
+        path = self.directory / f"step-{progress.step:08d}"
+        try:
+            with directory_written_atomically(path) as temporary:
+                save_file(weights_of(model), temporary / _WEIGHTS)
+                tensors = {name: t.cpu().contiguous() for name, t in optimizer_tensors(optimizer, model).items()}
+                save_file(tensors, temporary / _OPTIMIZER)
+                state = {"progress": asdict(progress)}
+                state["files"] = {name: sha256(temporary / name) for name in (_WEIGHTS, _OPTIMIZER)}
+                state["checksum"] = _checksum(state)
+                (temporary / _STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
+        except Exception as error:  # safetensors has errors of its own for a full disk
+            newest = self.paths()[-1:]
+            intact = f"; {newest[0].name} is intact" if newest else ""
+            raise CheckpointError(f"checkpoint {path.name} could not be written ({error}){intact}") from error
+        for old in self.paths()[: -self.keep]:
+            shutil.rmtree(old)
+        return path
+
+    def paths(self) -> list[Path]:
+        """Whole or damaged, oldest first."""
+        return sorted(path for path in self.directory.glob("step-*") if not path.name.endswith(TEMPORARY))
+
+    def newest(self) -> Path | None:
+        """The newest checkpoint whose checksums hold, with a warning for each that is passed over."""
+        for path in reversed(self.paths()):
+            damage = _damage(path)
+            if damage is None:
+                return path
+            warn(f"checkpoint {path.name} is damaged ({damage}); going back to the one before it")
+        return None
+
+    def load(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+        """Puts model and optimizer where the checkpoint was."""
+        load_weights(model, load_file(path / _WEIGHTS))
+        load_optimizer_tensors(optimizer, model, load_file(path / _OPTIMIZER))
+        state = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        return Progress(**state["progress"])
+
+    def averaged(self, count: int) -> dict[str, Tensor]:
+        """The mean of the weights of the newest `count` whole checkpoints."""
+        paths = [path for path in self.paths() if _damage(path) is None][-count:]
+        total: dict[str, Tensor] = {}
+        for path in paths:
+            for name, tensor in load_file(path / _WEIGHTS).items():
+                total[name] = total[name] + tensor.double() if name in total else tensor.double()
+        return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+
+
+def first_difference(one: Path, other: Path) -> str | None:
+    """The first tensor in which two checkpoints differ in any bit, or None."""
+    for file in (_WEIGHTS, _OPTIMIZER):
+        mine, theirs = load_file(one / file), load_file(other / file)
+        for name in sorted(set(mine) | set(theirs)):
+            if name not in mine or name not in theirs or not torch.equal(mine[name], theirs[name]):
+                return f"{name} in {file}"
+    return None
+
+
+def _checksum(state: dict) -> str:
+    return hashlib.sha256(json.dumps([state["progress"], state["files"]], sort_keys=True).encode()).hexdigest()
+
+
+def _damage(path: Path) -> str | None:
+    try:
+        state = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        if state["checksum"] != _checksum(state):
+            return f"{_STATE} does not match its checksum"
+        for name, checksum in state["files"].items():
+            if sha256(path / name) != checksum:
+                return f"{name} does not match its checksum"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{_STATE} or a file it names cannot be read: {error}"
+    return None

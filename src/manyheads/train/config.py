@@ -1,0 +1,66 @@
+"""How a model is trained: the [train] section of a recipe."""
+
+from dataclasses import dataclass
+
+from manyheads.core.errors import ConfigError
+from manyheads.train.schedule import SCHEDULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Optimizer, schedule, and when to look, save and stop."""
+
+    steps: int = 100_000
+    """Updates of the weights."""
+    optimizer: str = "adam"
+    """adam (β 0.9 and 0.98, ε 1e-9, as published) or adamw (with weight_decay)."""
+    weight_decay: float = 0.0
+    """Decay of matrices under adamw."""
+    learning_rate: float | None = None
+    """The peak; unset: (width · warmup)^-½, as published."""
+    schedule: str = "inverse_sqrt"
+    """inverse_sqrt, cosine or constant, each after a linear warm-up."""
+    warmup: int = 4000
+    """Steps until the learning rate is at its peak."""
+    smoothing: float = 0.1
+    """Label smoothing."""
+    clip: float = 1.0
+    """The largest gradient norm; 0: no clipping."""
+    accumulate: int = 1
+    """Batches per update."""
+    valid_every: int = 1000
+    """Steps between two validations."""
+    best_by: str = "bleu"
+    """What the kept model is best in on validation data: bleu or loss."""
+    patience: int = 0
+    """Validations without a better one after which training stops; 0: never."""
+    checkpoint_every: int = 1000
+    """Steps between two checkpoints."""
+    keep: int = 5
+    """Checkpoints kept, the newest."""
+    average: int = 1
+    """Checkpoints averaged at the end, the newest; their average is kept if it validates better."""
+    log_every: int = 50
+    """Steps between two lines of metrics."""
+    compile: bool = False
+    """torch.compile the model: pays on a GPU, and on a CPU only in runs of hours."""
+    device: str = "auto"
+    """auto (a GPU where there is one), cpu, cuda, cuda:1, …"""
+    seed: int = 1
+    """Everything random follows from it."""
+
+    def __post_init__(self):
+        for name in ("steps", "warmup", "accumulate", "valid_every", "checkpoint_every", "keep", "average", "log_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 1")
+        for name, known in (
+            ("optimizer", ("adam", "adamw")),
+            ("schedule", tuple(SCHEDULES)),
+            ("best_by", ("bleu", "loss")),
+        ):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"train.{name} is '{getattr(self, name)}'; it can be {', '.join(known)}")
+        if not 0 <= self.smoothing < 1:
+            raise ConfigError(f"train.smoothing is {self.smoothing}; it must be at least 0 and below 1")
+        if self.average > self.keep:
+            raise ConfigError(f"train.average {self.average} needs as many checkpoints, but train.keep is {self.keep}")

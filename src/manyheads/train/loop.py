@@ -1,0 +1,252 @@
+"""The training loop: batches in, a run directory out, resumable at any moment.
+
+A run directory holds `metrics.jsonl`, `tensorboard/`, `checkpoints/step-…/` and `model/`, the best model. Everything
+random in a step follows from the seed and the step's number, and the order of batches from the seed and the epoch, so
+that a resumed run repeats to the bit what an uninterrupted one does.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from manyheads.core.errors import CheckpointError, ManyheadsError
+from manyheads.train.checkpoint import Checkpoints, Progress, load_weights
+from manyheads.train.config import TrainConfig
+from manyheads.train.objectives import Loss
+from manyheads.train.optim import build_optimizer, learning_rate
+from manyheads.train.progress import Display, Metrics
+from manyheads.train.signals import StopSignals
+
+
+class Batches(Protocol):
+    """Batches in an order fixed by seed and epoch, from any batch of an epoch on."""
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator: ...
+
+
+class Job(Protocol):
+    """What a task brings to training."""
+
+    def loss(self, model: nn.Module, batch) -> Loss:
+        """The objective."""
+        ...
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Scores on validation data: at least `loss`."""
+        ...
+
+    def keep(self, model: nn.Module, step: int, scores: dict[str, float]) -> None:
+        """Saves the best model so far."""
+        ...
+
+
+class Training:
+    """One run of training."""
+
+    def __init__(self, run: Path, config: TrainConfig, model: nn.Module, width: int, batches: Batches, job: Job):
+        self.run, self.config, self.width, self.batches, self.job = run, config, width, batches, job
+        self.device = pick_device(config.device)
+        self.model = model.to(self.device)
+        if config.compile:
+            model.states = torch.compile(model.states, dynamic=True)  # type: ignore
+        self.optimizer = build_optimizer(model, config)
+        self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
+        self.progress = Progress()
+
+    def fit(self) -> Progress:
+        """Trains from the newest checkpoint, or from the start, to the last step."""
+        newest = self.checkpoints.newest()
+        if newest:
+            self.progress = self.checkpoints.load(newest, self.model, self.optimizer)
+        elif self.checkpoints.paths():
+            raise CheckpointError(f"every checkpoint in {self.checkpoints.directory} is damaged; start with --overwrite")
+        progress, config = self.progress, self.config
+        self.metrics = Metrics(self.run, progress.step)
+        self.display = Display(config.steps, progress.step)
+        if newest:
+            self.display.line(f"going on from step {progress.step}")
+        self.window = _Window()
+        try:
+            with StopSignals() as signals:
+                if self._validation_due():
+                    self._validate()
+                groups = self._groups()
+                while progress.step < config.steps and not self._out_of_patience():
+                    self._update(next(groups))
+                    self._after_step(signals)
+                self._finish()
+        finally:
+            self.display.close()
+            self.metrics.close()
+        return progress
+
+    def _groups(self) -> Iterator[list]:
+        """Batches by the update, `accumulate` at a time; the cursor is behind each group when it is used."""
+        progress, group = self.progress, []
+        while True:
+            for batch in self.batches.epoch(progress.epoch, progress.batch):
+                group.append(batch)
+                progress.batch += 1
+                if len(group) == self.config.accumulate:
+                    yield group
+                    group = []
+            progress.epoch, progress.batch = progress.epoch + 1, 0
+
+    def _update(self, group: list) -> None:
+        began = time.perf_counter()
+        self.progress.step += 1
+        step, config = self.progress.step, self.config
+        torch.manual_seed(config.seed * 1_000_000_007 + step)
+        rate = learning_rate(step, config, self.width)
+        for options in self.optimizer.param_groups:
+            options["lr"] = rate
+        self.model.train()
+        tokens = sum(batch.target_tokens for batch in group)
+        likelihood: Tensor | float = 0.0
+        for batch in group:
+            with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+                loss = self.job.loss(self.model, batch.to(self.device))
+            (loss.total / tokens).backward()
+            likelihood = likelihood + loss.likelihood.detach()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or math.inf)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.seconds += time.perf_counter() - began
+        self.window.add(step, likelihood / tokens, norm, tokens)
+
+    def _after_step(self, signals: StopSignals) -> None:
+        step, config = self.progress.step, self.config
+        self.display.step(step)
+        validate, checkpoint = self._validation_due(), step % config.checkpoint_every == 0
+        if step % config.log_every == 0 or validate or checkpoint or step == config.steps or signals.asked:
+            values = self.window.close(learning_rate(step, config, self.width))
+            self.metrics.add("train", step, values)
+            self.display.news(step, values)
+        if signals.asked:
+            self._save()
+            signals.stop(f"stopped after step {step} and saved it in {self.checkpoints.directory}")
+        if validate:
+            self._validate()
+        if checkpoint and step < config.steps:
+            self._save()
+
+    def _validation_due(self) -> bool:
+        step = self.progress.step
+        due = step % self.config.valid_every == 0 or step == self.config.steps
+        return step > 0 and due and self.progress.validated < step
+
+    def _validate(self) -> None:
+        scores = self._scores()
+        progress, score = self.progress, self._score(scores)
+        progress.validated = progress.step
+        better = progress.best is None or score > progress.best
+        shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        self.display.line(f"validation at step {progress.step}: {shown}{'  (best so far)' if better else ''}")
+        self.metrics.add("valid", progress.step, scores)
+        if better:
+            progress.best, progress.best_step, progress.waited = score, progress.step, 0
+            self.job.keep(self.model, progress.step, scores)
+        else:
+            progress.waited += 1
+
+    def _finish(self) -> None:
+        self._save()
+        if self.config.average == 1 or self.progress.best is None:
+            return
+        own = {name: tensor.clone() for name, tensor in self.checkpoints.averaged(1).items()}
+        load_weights(self.model, self.checkpoints.averaged(self.config.average))
+        scores = self._scores()
+        shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        better = self._score(scores) > self.progress.best
+        verdict = "kept as the best" if better else "not better, not kept"
+        self.display.line(f"average of the last {self.config.average} checkpoints: {shown}  ({verdict})")
+        self.metrics.add("average", self.progress.step, scores)
+        if better:
+            self.job.keep(self.model, self.progress.step, scores)
+        load_weights(self.model, own)
+
+    def _scores(self) -> dict[str, float]:
+        self.model.eval()
+        with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
+            return self.job.validate(self.model)
+
+    def _score(self, scores: dict[str, float]) -> float:
+        return scores["bleu"] if self.config.best_by == "bleu" and "bleu" in scores else -scores["loss"]
+
+    def _out_of_patience(self) -> bool:
+        out = bool(self.config.patience) and self.progress.waited >= self.config.patience
+        if out:
+            self.display.line(f"no better validation in {self.progress.waited} tries: stopping early")
+        return out
+
+    def _save(self) -> None:
+        self.checkpoints.save(self.model, self.optimizer, self.progress)
+
+
+class _Window:
+    """The steps since the last line of metrics; numbers stay on the device until it is closed."""
+
+    def __init__(self):
+        self.steps, self.losses, self.norms, self.tokens = [], [], [], 0
+        self.opened = time.perf_counter()
+
+    def add(self, step: int, loss: Tensor, norm: Tensor, tokens: int) -> None:
+        self.steps.append(step)
+        self.losses.append(loss)
+        self.norms.append(norm)
+        self.tokens += tokens
+
+    def close(self, rate: float) -> dict[str, float]:
+        """Means over the window; a loss that is not a number stops the run with the step and the likely cause."""
+        losses, norms = torch.stack(self.losses).tolist(), torch.stack(self.norms).tolist()
+        for step, loss, norm in zip(self.steps, losses, norms):
+            if not math.isfinite(loss) or not math.isfinite(norm):
+                what = "loss" if not math.isfinite(loss) else "gradient"
+                raise ManyheadsError(
+                    f"the {what} is not a finite number at step {step} (learning rate {rate:.2e}): the learning rate is "
+                    "most likely too high or the warm-up too short; lower train.learning_rate or raise train.warmup and "
+                    "go on from the last checkpoint with --resume"
+                )
+        values = {
+            "loss": sum(losses) / len(losses),
+            "learning_rate": rate,
+            "gradient_norm": sum(norms) / len(norms),
+            "tokens_per_second": self.tokens / (time.perf_counter() - self.opened),
+        }
+        self.__init__()
+        return values
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of that name; auto is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ManyheadsError(f"'{name}' is not a device; use auto, cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ManyheadsError("no GPU is to be seen; use --set train.device=cpu")
+    return device
+
+
+def run_is_new(run: Path, *, resume: bool, overwrite: bool) -> bool:
+    """Whether training starts from nothing; an existing run is never touched without being told to."""
+    if not run.exists() or not any(run.iterdir()):
+        if resume:
+            raise CheckpointError(f"{run} holds no run to go on with; leave --resume away to start one")
+        return True
+    if overwrite:
+        shutil.rmtree(run)
+        return True
+    if not resume:
+        raise CheckpointError(f"{run} exists; go on with --resume, start anew with --overwrite, or give another --out")
+    if not (run / "recipe.toml").exists():
+        raise CheckpointError(f"{run} is not a run directory: it has no recipe.toml")
+    return False

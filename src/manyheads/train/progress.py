@@ -1,0 +1,103 @@
+"""What a person sees of training, and what stays: a bar or lines, metrics.jsonl, TensorBoard."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from manyheads.core.files import write_atomically
+from manyheads.core.log import say
+
+
+class Metrics:
+    """`metrics.jsonl`, a line a record, and the same numbers for TensorBoard where that is installed."""
+
+    def __init__(self, run: Path, since: int):
+        self.path = run / "metrics.jsonl"
+        if self.path.exists():
+            # Records after the checkpoint we go on from will be made again.
+            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
+            write_atomically(self.path, "".join(line for line in lines if _step_of(line) <= since))
+        self.file = self.path.open("a", encoding="utf-8")
+        self.board = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.board = SummaryWriter(str(run / "tensorboard"), purge_step=since + 1)
+        except ImportError:
+            say("TensorBoard is not installed, metrics go to metrics.jsonl alone: pip install 'manyheads[look]'")
+
+    def add(self, kind: str, step: int, values: dict[str, float]) -> None:
+        self.file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+        self.file.flush()
+        if self.board:
+            for name, value in values.items():
+                self.board.add_scalar(f"{kind}/{name}", value, step)
+            self.board.flush()
+
+    def close(self) -> None:
+        self.file.close()
+        if self.board:
+            self.board.close()
+
+
+def _step_of(line: str) -> float:
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return float("inf")  # a line that was cut off by a power cut
+
+
+class Display:
+    """A live bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, total: int, done: int):
+        self.total, self.bar = total, None
+        self.started, self.started_at = time.monotonic(), done
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self.bar = Progress(
+                TextColumn("training"),
+                BarColumn(bar_width=None),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[news]}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self.task = self.bar.add_task("training", total=total, completed=done, news="starting")
+            self.bar.start()
+
+    def step(self, step: int) -> None:
+        if self.bar:
+            self.bar.update(self.task, completed=step)
+
+    def news(self, step: int, values: dict[str, float]) -> None:
+        """Loss, learning rate and speed of the last steps."""
+        text = (
+            f"loss {values['loss']:.3f}  lr {values['learning_rate']:.2e}  "
+            f"{values['tokens_per_second']:,.0f} tokens/s"
+        )
+        if self.bar:
+            self.bar.update(self.task, completed=step, news=text)
+        else:
+            left = (time.monotonic() - self.started) / max(step - self.started_at, 1) * (self.total - step)
+            say(f"step {step}/{self.total}  {text}  ETA {_clock(left)}")
+
+    def line(self, text: str) -> None:
+        """A line that stays, above the bar where there is one."""
+        if self.bar:
+            self.bar.console.print(text, markup=False, highlight=False)
+        else:
+            say(text)
+
+    def close(self) -> None:
+        if self.bar:
+            self.bar.stop()
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -1,0 +1,116 @@
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from manyheads.ops import rotary
+
+WIDTH, BASE, ORIGINAL = 10, 10_000.0, 64
+
+
+def theirs(kind: str, length: int | None = None, **parameters):
+    """Frequencies and attention factor of transformers for a Llama of this head width."""
+    transformers = pytest.importorskip("transformers")
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    config = transformers.LlamaConfig(
+        hidden_size=3 * WIDTH,
+        num_attention_heads=3,
+        max_position_embeddings=ORIGINAL,
+        rope_parameters={"rope_type": kind, "rope_theta": BASE, **parameters},
+    )
+    return ROPE_INIT_FUNCTIONS[kind](config, None, seq_len=length)
+
+
+def ours():
+    return rotary.frequencies(WIDTH, BASE)
+
+
+def test_frequencies_fall_from_one_by_a_constant_ratio():
+    got = ours()
+    assert_close(got, torch.tensor([BASE ** (-2 * pair / WIDTH) for pair in range(5)]))
+    assert got[0] == 1.0
+
+
+def test_linear_equals_transformers():
+    expected, attention = theirs("linear", factor=3.0)
+    assert_close(rotary.linear(ours(), 3.0), expected)
+    assert attention == 1.0
+    assert not torch.allclose(ours(), expected)
+
+
+@pytest.mark.parametrize("length", [5, 64, 65, 200])
+def test_dynamic_ntk_equals_transformers_at_every_length(length):
+    expected, _ = theirs("dynamic", length, factor=3.0)
+    got = rotary.dynamic_ntk(ours(), 3.0, length, ORIGINAL)
+    assert_close(got, expected, rtol=1e-5, atol=1e-8)
+    assert torch.equal(got, ours()) == (length <= ORIGINAL)
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0, 16.0])
+def test_yarn_equals_transformers(factor):
+    expected, attention = theirs("yarn", factor=factor, original_max_position_embeddings=ORIGINAL)
+    got, got_attention = rotary.yarn(ours(), factor, BASE, ORIGINAL)
+    assert_close(got, expected, rtol=1e-5, atol=1e-8)
+    assert got_attention == pytest.approx(attention)
+
+
+@pytest.mark.parametrize(("original", "base"), [(4096, 10_000.0), (8192, 500_000.0)])
+def test_yarn_equals_transformers_at_the_sizes_of_published_models(original, base):
+    transformers = pytest.importorskip("transformers")
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    config = transformers.LlamaConfig(
+        hidden_size=256,
+        num_attention_heads=2,
+        max_position_embeddings=original * 4,
+        rope_parameters={
+            "rope_type": "yarn",
+            "rope_theta": base,
+            "factor": 4.0,
+            "original_max_position_embeddings": original,
+        },
+    )
+    expected, attention = ROPE_INIT_FUNCTIONS["yarn"](config)
+    got, got_attention = rotary.yarn(rotary.frequencies(128, base), 4.0, base, original)
+    assert_close(got, expected, rtol=1e-5, atol=1e-9)
+    assert got_attention == pytest.approx(attention)
+    ratio = rotary.frequencies(128, base) / got
+    assert ratio[0] == 1.0  # fast pairs stay
+    assert ratio[-1] == pytest.approx(4.0)  # slow ones are interpolated
+    assert ((ratio > 1.01) & (ratio < 3.99)).any()  # and a ramp joins them
+
+
+def test_ntk_is_a_larger_base():
+    got = rotary.ntk(ours(), 3.0)
+    assert_close(got, rotary.frequencies(WIDTH, BASE * 3.0 ** (WIDTH / (WIDTH - 2))), rtol=1e-5, atol=1e-8)
+    ratio = ours() / got
+    assert ratio[0] == 1.0
+    assert ratio[-1].item() == pytest.approx(3.0, rel=1e-5)
+
+
+def test_rotate_equals_transformers():
+    pytest.importorskip("transformers")
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    q, k = torch.randn(2, 3, 5, WIDTH), torch.randn(2, 3, 5, WIDTH)
+    cos, sin = rotary.cosines_sines(torch.arange(5), ours()).unbind(1)
+    expected_q, expected_k = apply_rotary_pos_emb(q, k, cos[None], sin[None])
+    assert_close(rotary.rotate(q, cos, sin), expected_q)
+    assert_close(rotary.rotate(k, cos, sin), expected_k)
+
+
+def test_turning_keeps_lengths_and_leaves_position_zero():
+    x = torch.randn(2, 3, 5, WIDTH)
+    turned = rotary.rotate(x, *rotary.cosines_sines(torch.arange(5), ours()).unbind(1))
+    assert_close(turned.norm(dim=-1), x.norm(dim=-1))
+    assert torch.equal(turned[:, :, 0], x[:, :, 0])
+    assert not torch.allclose(turned[:, :, 1:], x[:, :, 1:])
+
+
+def test_the_attention_factor_lengthens_what_is_turned():
+    x = torch.randn(1, 1, 5, WIDTH)
+    factor = 0.1 * math.log(3.0) + 1
+    turned = rotary.rotate(x, *rotary.cosines_sines(torch.arange(5), ours(), factor).unbind(1))
+    assert_close(turned.norm(dim=-1), factor * x.norm(dim=-1))

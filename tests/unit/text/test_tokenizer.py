@@ -1,0 +1,192 @@
+import json
+import subprocess
+import sys
+
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import models, pre_tokenizers, processors
+
+from manyheads.core.errors import ConfigError
+from manyheads.text.tokenizer import Tokenizer
+
+LINES = [
+    "Two young men stand in the yard.",
+    "Zwei junge Männer stehen im Hof.",
+    "Deux jeunes hommes sont dans la cour.",
+    "A größere Straße, 1234 5678 and the café.",
+] * 5
+
+BEGINNING = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 2)])
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train(LINES, 320)
+
+
+def words(directory, tokens, *, processor=None, config=None):
+    """A published tokenizer.json of whole words, with files beside it."""
+    model = tokenizers.Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, tokens[-1]))
+    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    model.add_special_tokens([token for token in tokens if token[0] in "<["])
+    if processor is not None:
+        model.post_processor = processor
+    model.enable_padding(length=9)
+    model.enable_truncation(2)
+    model.save(str(directory / "tokenizer.json"))
+    if config is not None:
+        (directory / "tokenizer_config.json").write_text(json.dumps(config))
+    return directory
+
+
+@given(line=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n")).filter(lambda x: x[:1] != " "))
+def test_decoding_gives_back_any_line(tokenizer, line):
+    assert tokenizer.decode(tokenizer.encode([line])) == [line]
+
+
+@given(line=st.text(st.characters()))
+def test_any_string_ends_once_and_is_readable(tokenizer, line):
+    (ids,) = tokenizer.encode([line])
+    assert ids.index(tokenizer.end) == len(ids) - 1
+    assert len(tokenizer.pieces(ids)) == len(ids)
+
+
+@given(ids=st.lists(st.integers(0, 400)))
+@settings(max_examples=50)
+def test_any_ids_decode_and_have_pieces(tokenizer, ids):
+    assert isinstance(tokenizer.decode([ids])[0], str)
+    assert len(tokenizer.pieces(ids)) == len(ids)
+
+
+def test_special_tokens_in_text_are_only_text(tokenizer):
+    line = "a </s> b <pad> <unk>"
+    (ids,) = tokenizer.encode([line])
+    assert ids.count(tokenizer.end) == 1
+    assert tokenizer.decode([ids]) == [line]
+
+
+def test_ids_are_as_marian_has_them(tokenizer):
+    assert (tokenizer.end, tokenizer.pad, tokenizer.start) == (0, len(tokenizer) - 1, len(tokenizer) - 1)
+    assert tokenizer.pieces([0, 1, tokenizer.pad]) == ["</s>", "<unk>", "<pad>"]
+
+
+def test_padding_and_ends_are_not_in_the_text(tokenizer):
+    (ids,) = tokenizer.encode(["the yard"])
+    assert tokenizer.decode([[tokenizer.start, *ids, tokenizer.pad, tokenizer.pad]]) == ["the yard"]
+
+
+def test_a_word_is_the_same_wherever_it_stands(tokenizer):
+    first, second = tokenizer.encode(["Hof Hof", "Hof"])
+    assert first == second[:-1] * 2 + [tokenizer.end]
+
+
+def test_pieces_are_readable(tokenizer):
+    (ids,) = tokenizer.encode(["men 😀"])
+    pieces = tokenizer.pieces(ids)
+    assert "Ġ" not in "".join(pieces)
+    assert pieces[-5:] == ["\\xf0", "\\x9f", "\\x98", "\\x80", "</s>"]
+    assert "".join(pieces[:-5]) == "men"
+
+
+def test_training_twice_in_two_processes_writes_the_same_bytes(tmp_path):
+    script = f"""
+import sys
+from pathlib import Path
+from manyheads.text.tokenizer import Tokenizer
+Tokenizer.train({LINES!r}, 300).save(Path(sys.argv[1]))
+assert "torch" not in sys.modules
+"""
+    for name in ("one", "two"):
+        subprocess.run([sys.executable, "-c", script, str(tmp_path / name)], check=True)
+    one, two = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "two"))
+    assert one == two
+    Tokenizer.train(LINES[1:], 300).save(tmp_path / "other")
+    assert (tmp_path / "other" / "tokenizer.json").read_bytes() != one
+
+
+def test_the_vocabulary_is_as_asked_or_smaller(tokenizer):
+    assert len(tokenizer) == 320
+    assert 259 <= len(Tokenizer.train(["a tiny corpus"], 5000)) < 300
+    assert len(Tokenizer.train([], 259)) == 259
+    with pytest.raises(ConfigError, match="259"):
+        Tokenizer.train(LINES, 258)
+
+
+def test_lone_surrogates_do_not_stop_training():
+    assert Tokenizer.train(["half \ud83d a pair"] * 3, 300).encode(["\udc00"])
+
+
+def test_saved_and_loaded_is_the_same(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        loaded = Tokenizer.load(path)
+        assert loaded.fingerprint == tokenizer.fingerprint
+        assert loaded.encode(LINES) == tokenizer.encode(LINES)
+        assert (loaded.end, loaded.pad, loaded.start) == (0, len(loaded) - 1, len(loaded) - 1)
+    assert Tokenizer.train(LINES, 300).fingerprint != tokenizer.fingerprint
+
+
+def test_transformers_opens_what_is_saved(tokenizer, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizer.save(tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path), local_files_only=True)
+    assert (theirs.eos_token_id, theirs.unk_token_id, theirs.pad_token_id) == (0, 1, tokenizer.pad)
+    lines = [*LINES[:4], "an unseen 😀  line , with 'spaces' .", "", "text that says </s> and <pad>"]
+    ids = tokenizer.encode(lines)
+    assert theirs(lines)["input_ids"] == ids
+    assert theirs.batch_decode(ids, skip_special_tokens=True) == tokenizer.decode(ids) == lines
+
+
+def test_a_published_tokenizer_is_ended_and_neither_padded_nor_cut(tmp_path):
+    loaded = Tokenizer.load(words(tmp_path, ["[PAD]", "[SEP]", "one", "two", "three", "[UNK]"]))
+    assert (loaded.pad, loaded.end) == (0, 1)
+    assert loaded.encode(["one two three", "four", ""]) == [[2, 3, 4, 1], [5, 1], [1]]
+    assert loaded.encode(["one [SEP] two [PAD] three"]) == [[2, 3, 4, 1]]
+
+
+@pytest.mark.parametrize("processor", [None, processors.ByteLevel(), BEGINNING], ids=["none", "bytes", "beginning"])
+def test_transformers_ends_the_lines_of_a_published_tokenizer_too(tmp_path, processor):
+    transformers = pytest.importorskip("transformers")
+    loaded = Tokenizer.load(words(tmp_path, ["[PAD]", "[SEP]", "[CLS]", "one", "two", "[UNK]"], processor=processor))
+    loaded.save(tmp_path / "saved")
+    theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "saved"), local_files_only=True)
+    lines = ["one two", "two", ""]
+    assert theirs(lines)["input_ids"] == loaded.encode(lines) == Tokenizer.load(tmp_path / "saved").encode(lines)
+    assert loaded.encode(["one"])[0][-2:] == [3, 1]
+
+
+def test_a_published_end_is_not_added_twice(tmp_path):
+    processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 1)])
+    loaded = Tokenizer.load(words(tmp_path, ["[PAD]", "[SEP]", "[CLS]", "one", "[UNK]"], processor=processor))
+    assert loaded.encode(["one"]) == [[2, 3, 1]]
+    assert loaded.decode([[2, 3, 1, 0]]) == ["one"]
+
+
+def test_the_files_beside_a_tokenizer_name_its_tokens(tmp_path):
+    config = {"pad_token": {"content": "<void>"}, "eos_token": "<stop>"}
+    words(tmp_path, ["<pad>", "</s>", "<void>", "<stop>", "one"], config=config)
+    loaded = Tokenizer.load(tmp_path)
+    assert (loaded.pad, loaded.end) == (2, 3)
+    loaded = Tokenizer.load(tmp_path, pad="<pad>", end="</s>")
+    assert (loaded.pad, loaded.end) == (0, 1)
+
+
+def test_a_missing_token_is_an_error_that_names_those_found(tmp_path):
+    words(tmp_path, ["<|endoftext|>", "one"])
+    with pytest.raises(ConfigError, match=r"pad.*<\|endoftext\|>"):
+        Tokenizer.load(tmp_path)
+    with pytest.raises(ConfigError, match=r"no token <none>.*<\|endoftext\|>"):
+        Tokenizer.load(tmp_path, pad="<none>")
+    with pytest.raises(ConfigError, match="both"):
+        Tokenizer.load(tmp_path, pad="<|endoftext|>")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "not json", '{"version": "9"}'])
+def test_a_file_that_is_no_tokenizer_is_an_error(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"tokenizer\.json"):
+        Tokenizer.load(tmp_path)
+    with pytest.raises(ConfigError, match="not there"):
+        Tokenizer.load(tmp_path / "nowhere")
