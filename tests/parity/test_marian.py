@@ -150,7 +150,8 @@ def test_ctranslate2_opens_it_and_translates_alike(saved, tokenizer, tmp_path):
     source = torch.cat([batch(tokenizer)[0] for _ in range(3)])
     tokens = [pieces.convert_ids_to_tokens(row) for row in rows_of(source, tokenizer.pad)]
     for beam in (1, 4):
-        results = engine.translate_batch(tokens, beam_size=beam, length_penalty=0.0, max_decoding_length=12)
+        limits = {"max_decoding_length": 12, "min_decoding_length": 0}
+        results = engine.translate_batch(tokens, beam_size=beam, length_penalty=0.0, **limits)
         found = [pieces.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
         assert found == _ours(model, source, tokenizer, beam=beam)
 

@@ -24,7 +24,7 @@ def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
     for name, value in table.items():
         path = f"{where}{name}"
         if name not in hints:
-            raise ConfigError(f"{path} is not a field of the recipe; {where or 'it '}has: {', '.join(hints)}")
+            raise ConfigError(f"{path} is not a field of the recipe; {where[:-1] or 'it'} has: {', '.join(hints)}")
         old = getattr(config, name)
         if is_dataclass(old):
             if not isinstance(value, dict):
@@ -37,18 +37,20 @@ def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
 
 def assigned(config: Config, assignments: Sequence[str]) -> Config:
     """The config after `section.field=value` assignments, values written as in TOML; bare words are strings."""
+    table: dict[str, Any] = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
-        if not equals or not path:
+        if not equals or not path.strip():
             raise ConfigError(f"'{assignment}' is not an assignment; write --set section.field=value")
-        table: dict[str, Any] = {}
         inner = table
         *sections, name = path.strip().split(".")
         for section in sections:
             inner = inner.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise ConfigError(f"{path.strip()} and {section} cannot both be set")
         inner[name] = _parsed(text.strip())
-        config = updated(config, table)
-    return config
+    # All at once: fields that must fit each other, such as a width and its heads, may come in any order.
+    return updated(config, table)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -102,9 +104,13 @@ def field_docs(config: type) -> dict[str, str]:
     return docs
 
 
+class _Unset(str):
+    """The bare word none or unset: no value for a field that may be without one, for others just a word."""
+
+
 def _parsed(text: str) -> Any:
     if text.lower() in ("none", "unset"):
-        return None
+        return _Unset(text)
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -122,6 +128,8 @@ def _written(value: Any) -> str:
 
 def _fitted(value: Any, hint: Any, path: str) -> Any:
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if isinstance(value, _Unset) and type(None) in options:
+        return None
     for option in options:
         origin = typing.get_origin(option) or option
         if option is type(None) and value is None:
@@ -131,7 +139,7 @@ def _fitted(value: Any, hint: Any, path: str) -> Any:
         if origin is float and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         if origin is str and isinstance(value, str):
-            return value
+            return str(value)
         if origin in (int, bool) and type(value) is origin:
             return value
     names = " or ".join("unset" if option is type(None) else getattr(option, "__name__", str(option)) for option in options)

@@ -232,16 +232,12 @@ class Transformer(nn.Module):
         return self.output(self.decoder(target, memory, memory_mask, cache))
 
     def reset(self) -> None:
-        """Xavier-uniform for every matrix between embeddings (Glorot and Bengio 2010), each projection for itself."""
+        """Xavier-uniform for every matrix between embeddings (Glorot and Bengio 2010), queries, keys and values as one."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        for module in self.modules():
-            if isinstance(module, MultiHeadAttention):
-                for part in module.projection.weight.split(module.parts):
-                    nn.init.xavier_uniform_(part)
 
 
 def _embedding(config: TransformerConfig) -> TokenEmbedding:

@@ -40,7 +40,8 @@ class MultiHeadAttention(nn.Module):
             raise ConfigError(f"{heads} heads do not share {self.key_value_heads} keys and values evenly")
         if key_width is None and width % heads:
             raise ConfigError(
-                f"width {width} does not split over {heads} heads; the nearest that does is {width // heads * heads}"
+                f"width {width} does not split over {heads} heads; "
+                f"the nearest that does is {max(width // heads, 1) * heads}"
             )
         self.key_width = key_width or width // heads
         self.value_width = value_width or self.key_width

@@ -20,13 +20,17 @@ def smoothed_cross_entropy(
     `never` (padding) gets no smoothing mass and no gradient. Logits are made `chunk` positions at a time and their
     gradient is written over them, so that [N, V] never stands in memory.
     """
-    if torch.is_grad_enabled():
-        return _SmoothedCrossEntropy.apply(states_NW, weight_VW, bias_V, targets_N, smoothing, never, chunk)  # type: ignore
-    weight_VW = weight_VW.to(states_NW.dtype)
-    losses = [
-        _losses(_logits(states, weight_VW, bias_V), targets, smoothing, never)[:2]
-        for states, targets in zip(states_NW.split(chunk), targets_N.split(chunk))
-    ]
+    kind = states_NW.device.type
+    if torch.is_autocast_enabled(kind):
+        states_NW = states_NW.to(torch.get_autocast_dtype(kind))
+    with torch.autocast(kind, enabled=False):
+        if torch.is_grad_enabled():
+            return _SmoothedCrossEntropy.apply(states_NW, weight_VW, bias_V, targets_N, smoothing, never, chunk)  # type: ignore
+        weight_VW = weight_VW.to(states_NW.dtype)
+        losses = [
+            _losses(_logits(states, weight_VW, bias_V), targets, smoothing, never)[:2]
+            for states, targets in zip(states_NW.split(chunk), targets_N.split(chunk))
+        ]
     return torch.stack([loss for loss, _ in losses]).sum(), torch.stack([plain for _, plain in losses]).sum()
 
 

@@ -24,4 +24,6 @@ def sample_corpus(seed: int = 1, train: int = 20_000, valid: int = 500, test: in
     sets hold different pairs; every single word form in them occurs in training.
     """
     sets = draw_sets(seed, {"train": train, "valid": valid, "test": test})
-    return {name: [Pair(sentence.source, sentence.target) for sentence in sentences] for name, sentences in sets.items()}
+    return {
+        name: [Pair(sentence.source, sentence.target) for sentence in sentences] for name, sentences in sets.items()
+    }

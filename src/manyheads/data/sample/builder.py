@@ -6,7 +6,8 @@ from functools import cache
 
 from manyheads.data.sample.clauses import DEFINITE_DETERMINERS, Adverbial, Clause, Phrase
 from manyheads.data.sample.lexicon import ADJECTIVES, Adjective, Noun, nouns_tagged
-from manyheads.data.sample.verbs import FRAMES, MANNERS, PLACES, PREPOSITIONS, VERBS, Frame
+from manyheads.data.sample.prepositions import MANNERS, PLACES, PREPOSITIONS
+from manyheads.data.sample.verbs import FRAMES, VERBS, Frame
 
 PRONOUNS = ("I", "you", "he", "she", "we", "they")
 POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}
@@ -37,9 +38,10 @@ TIMES = tuple(
         ("every day", "jeden Tag", "present,past,must,want,can,should"),
     )
 )
+_HABITS = (("often", "oft"), ("always", "immer"), ("never", "nie"), ("sometimes", "manchmal"), ("rarely", "selten"))
 FREQUENCIES = {
-    "present": (("often", "oft"), ("always", "immer"), ("never", "nie"), ("sometimes", "manchmal"), ("rarely", "selten")),
-    "past": (("often", "oft"), ("always", "immer"), ("never", "nie"), ("sometimes", "manchmal"), ("rarely", "selten")),
+    "present": _HABITS,
+    "past": _HABITS,
     "perfect": (("often", "oft"), ("never", "nie"), ("already", "schon")),
 }
 BY_VEHICLE = tuple(
@@ -52,9 +54,12 @@ FLAVOURS = (Adverbial("good", "gut", adjective="good"), Adverbial("delicious", "
 MANY_TRIES = 10_000
 BE = VERBS["be/sein"]
 UNGRADABLE = (
-    "broken", "empty", "wild", "delicious", "white", "black", "brown", "grey", "red", "blue", "yellow", "green", "round",
+    "broken", "empty", "wild", "delicious", "white", "black", "brown", "grey", "red", "blue", "yellow", "green",
+    "round",
 )  # fmt: skip
-EXCESSIVE = ("big", "small", "old", "young", "tired", "lazy", "expensive", "heavy", "cold", "hot", "long", "short", "dark")
+EXCESSIVE = (
+    "big", "small", "old", "young", "tired", "lazy", "expensive", "heavy", "cold", "hot", "long", "short", "dark",
+)  # fmt: skip
 
 
 @cache
@@ -164,15 +169,16 @@ class Builder:
         possessives = self.possessives_for(subject)
         return self.phrase(noun, possessives=possessives, plain=0.42, plural=plural, indefinite=indefinite)
 
-    def adverbial(self, name: str, subject: Phrase, used: tuple[str, ...]) -> Adverbial | None:
-        """The phrase that a frame calls for by name."""
+    def adverbial(self, name: str, subject: Phrase, used: tuple[str, ...], busy: bool = False) -> Adverbial | None:
+        """The phrase that a frame calls for by name; someone `busy` with an object is not on a bed or a bench."""
         if name == "taste":
             return self.random.choice(FLAVOURS)
         if name == "by":
             return self.random.choice([by for by in BY_VEHICLE if by.link_words[0] not in used])
         if name == "place":
             tags = subject.noun.tags if subject.noun else frozenset(("person",))
-            name = self.random.choice(PLACES[next((kind for kind in ("person", "small") if kind in tags), "animal")])
+            kind = next((kind for kind in ("person", "small") if kind in tags), "animal")
+            name = self.random.choice(PLACES["person with an object" if kind == "person" and busy else kind])
         english, german, case, kinds = PREPOSITIONS[name]
         noun = self.noun(kinds, used)
         if noun is None:
@@ -191,7 +197,8 @@ class Builder:
         return Adverbial(english, german, case, phrase)
 
     def _place_phrase(self, noun: Noun, subject: Phrase, plural: bool, plain: float) -> Phrase:
-        phrase = self.phrase(noun, possessives=self.possessives_for(subject), plain=plain, adjective=0.15, plural=plural)
+        own = self.possessives_for(subject)
+        phrase = self.phrase(noun, possessives=own, plain=plain, adjective=0.15, plural=plural)
         # quantities after a preposition are right, but with places not what anyone would say
         usual = (*DEFINITE_DETERMINERS, "a", *(("two", "three", "many", "some") if "person" in noun.tags else ()))
         return phrase if phrase.determiner in usual else replace(phrase, determiner="the")
@@ -215,9 +222,10 @@ class Builder:
         weights = {name: weight for name, weight in TENSES.items() if name in names}
         return self.weighted(weights) if weights else None
 
-    def clause(self, *, frame: Frame | None = None, subject: Phrase | None = None, tenses: tuple[str, ...] | None = None,
-               adverbs: float = 1.0, negative: float = 0.14, pronouns: bool = True, time_first: bool = False,
-               exclude: tuple[str, ...] = (), used: tuple[str, ...] = ()) -> Clause:  # fmt: skip
+    def clause(self, *, frame: Frame | None = None, subject: Phrase | None = None,
+               tenses: tuple[str, ...] | None = None, adverbs: float = 1.0, negative: float = 0.14,
+               pronouns: bool = True, time_first: bool = False, exclude: tuple[str, ...] = (),
+               used: tuple[str, ...] = ()) -> Clause:  # fmt: skip
         """A clause that makes sense; `adverbs` scales how often it carries adverbs of manner, time and frequency."""
         for _ in range(MANY_TRIES):
             chosen = frame or self.random.choice(FRAMES)
@@ -240,7 +248,8 @@ class Builder:
             return "person" in frame.subjects
         return all(noun_tags & set(frame.subjects) for noun_tags in _all_tags(subject))
 
-    def _complete(self, frame: Frame, subject: Phrase, tense: str, taken: tuple[str, ...], pronouns: bool) -> Clause | None:
+    def _complete(self, frame: Frame, subject: Phrase, tense: str, taken: tuple[str, ...],
+                  pronouns: bool) -> Clause | None:  # fmt: skip
         used = (*taken, *subject.words())
         indirect = direct = directed = free = None
         if frame.case == "both":
@@ -261,7 +270,7 @@ class Builder:
                 return None
             used += tuple(directed.words())
         if frame.free and self.chance(0.35):
-            free = self.adverbial(self.random.choice(frame.free), subject, used)
+            free = self.adverbial(self.random.choice(frame.free), subject, used, busy=bool(frame.case))
         case = "dative" if frame.case == "dative" else "accusative"
         return Clause(subject=subject, verb=frame.verb, tense=tense, indirect=indirect, direct=direct, direct_case=case,
                       directed=directed, free=free)  # fmt: skip
@@ -288,7 +297,8 @@ class Builder:
     def _timed(self, clause: Clause, frame: Frame, adverbs: float, time_first: bool) -> Clause:
         if "state" in frame.flags or clause.frequency or not self.chance(0.28 * adverbs):
             return clause
-        time = self.random.choice([time for time, tenses in TIMES if clause.tense in tenses])
+        times = [time for time, tenses in TIMES if clause.tense in tenses]
+        time = self.random.choice([time for time in times if not (clause.negative and time.english == "every day")])
         pronoun_object = any(part is not None and part.pronoun for part in (clause.direct, clause.indirect))
         first = time_first and (self.chance(0.6) or clause.negative)
         if (first and pronoun_object and not clause.subject.pronoun) or (clause.negative and not first):

@@ -79,10 +79,15 @@ class Adverbial:
     link_words: tuple[str, ...] = ()
 
     def words(self) -> list[str]:
-        return [*self.link_words, *([self.adjective] if self.adjective else []), *(self.phrase.words() if self.phrase else [])]
+        """The content words of this phrase."""
+        return self._own_words() + (self.phrase.words() if self.phrase else [])
 
     def heads(self) -> list[str]:
-        return [*self.link_words, *([self.adjective] if self.adjective else []), *(self.phrase.heads() if self.phrase else [])]
+        """The words that a verb over this phrase combines with."""
+        return self._own_words() + (self.phrase.heads() if self.phrase else [])
+
+    def _own_words(self) -> list[str]:
+        return [*self.link_words, *([self.adjective] if self.adjective else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,3 +142,21 @@ class Relative:
 
     clause: Clause
     case: str
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence pair with its content words and the pairs of them that stand in one construction."""
+
+    source: str
+    target: str
+    words: frozenset[str]
+    links: frozenset[Link]
+
+
+def sentence(source: str, target: str, *clauses: Clause) -> Sentence:
+    """The sentence that two languages make of the same clauses, its German commas put right."""
+    target = target.replace(",,", ",").replace(",?", "?").rstrip(",")
+    words = frozenset(word for clause in clauses for word in clause.words())
+    links = frozenset((min(pair), max(pair)) for clause in clauses for pair in clause.links() if pair[0] != pair[1])
+    return Sentence(source, target, words, links)

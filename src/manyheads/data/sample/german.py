@@ -98,7 +98,8 @@ def decline(phrase: Phrase, case: str, negative: bool = False) -> str:
     noun = phrase.noun
     assert noun is not None
     column = "plural" if phrase.plural else noun.gender
-    determiner, endings = decline_determiner("no" if negative and phrase.indefinite else phrase.determiner, case, column)
+    word = "no" if negative and phrase.indefinite else phrase.determiner
+    determiner, endings = decline_determiner(word, case, column)
     adjective = inflect_adjective(phrase.adjective.german, endings[case, column]) if phrase.adjective else ""
     text = join(determiner, adjective, decline_noun(noun, case, phrase.plural))
     if phrase.owner:
@@ -126,7 +127,8 @@ def conjugate(verb: Verb, tense: str, agreement: str) -> str:
         if verb.infinitive.endswith("eln"):
             return verb.infinitive[:-3] + "le"
         return verb.infinitive[:-1] + ("" if verb.infinitive.endswith("en") else "e")
-    body = verb.third[:-1]
+    # "hält" has swallowed the ending after its own t, which "du hältst" keeps
+    body = verb.third if verb.infinitive.endswith("ten") and not verb.third.endswith("et") else verb.third[:-1]
     return body + ("t" if body.endswith(("s", "ß", "z")) else "st")
 
 
@@ -156,7 +158,8 @@ def middle_field(clause: Clause) -> str:
     """What stands between the two verb brackets, without the subject.
 
     Pronouns first, then the dative, time, a definite object, frequency, `nicht`, manner, and place or direction last.
-    Frequency and a free phrase of place or company move before an indefinite object, which carries the news.
+    Frequency and a free phrase of place or company move before an indefinite object, which carries the news; frequency
+    also moves before an object that has a dative at its side.
     """
     direct = clause.direct
     indirect = decline(clause.indirect, "dative") if clause.indirect else ""
@@ -165,17 +168,18 @@ def middle_field(clause: Clause) -> str:
     if direct and (direct.pronoun or clause.direct_case == "dative"):
         early, object_text = object_text, ""
     free_first = bool(direct and direct.indefinite)
+    object_last = free_first or bool(clause.frequency and clause.indirect)
     negation = "nicht" if clause.negative and not (direct and direct.indefinite) else ""
     free, directed = adverbial(clause.free), adverbial(clause.directed)
     return join(
         early, indirect, "" if clause.time_first else adverbial(clause.time),
-        "" if free_first else object_text, adverbial(clause.frequency), free if free_first else "",
-        object_text if free_first else "", negation, adverbial(clause.manner), "" if free_first else free, directed,
+        "" if object_last else object_text, adverbial(clause.frequency), free if free_first else "",
+        object_text if object_last else "", negation, adverbial(clause.manner), "" if free_first else free, directed,
     )  # fmt: skip
 
 
 def order(clause: Clause, position: str, opening: str = "") -> str:
-    """The clause with its finite verb `first`, `second` (after `opening`, if given), `last`, or as a `zu` infinitive."""
+    """The clause with its finite verb first, second (after `opening`, if given) or last, or as a `zu` infinitive."""
     subject = decline(clause.subject, "nominative")
     finite, rest, reunited = verb_group(clause)
     field = middle_field(clause)

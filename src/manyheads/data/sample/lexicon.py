@@ -11,7 +11,7 @@ Every English word belongs to one part of speech, so that German never has to gu
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Noun:
     """A noun with the forms that no rule gives; `tags` hold its kinds and, where they apply, weak, es and mass."""
 
@@ -23,7 +23,7 @@ class Noun:
     tags: frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Adjective:
     """An adjective, the kinds of nouns it suits, and its comparative where the corpus compares with it."""
 
@@ -36,28 +36,28 @@ class Adjective:
 _NOUNS = """
 man/men Mann/Männer m person adult es
 woman/women Frau/Frauen f person adult
-child/children Kind/Kinder n person own es
-boy Junge/Jungen m person weak
-girl Mädchen/Mädchen n person
+child/children Kind/Kinder n person own es little
+boy Junge/Jungen m person weak little
+girl Mädchen/Mädchen n person little
 teacher Lehrer/Lehrer m person adult own
 doctor Arzt/Ärzte m person adult es
 neighbour Nachbar/Nachbarn m person adult own weak
 student Student/Studenten m person adult weak
-pupil Schüler/Schüler m person
+pupil Schüler/Schüler m person little
 friend Freund/Freunde m person adult own es
-brother Bruder/Brüder m person own kin
-sister Schwester/Schwestern f person own kin
+brother Bruder/Brüder m person own kin little
+sister Schwester/Schwestern f person own kin little
 mother Mutter/Mütter f person adult own kin single
 father Vater/Väter m person adult own kin single
 grandmother Großmutter/Großmütter f person old own kin single
 grandfather Großvater/Großväter m person old own kin single
 uncle Onkel/Onkel m person adult own kin
 aunt Tante/Tanten f person adult own kin
-son Sohn/Söhne m person own es kin
-daughter Tochter/Töchter f person own kin
+son Sohn/Söhne m person own es kin little
+daughter Tochter/Töchter f person own kin little
 king König/Könige m person adult
 queen Königin/Königinnen f person adult
-prince Prinz/Prinzen m person weak
+prince Prinz/Prinzen m person weak little
 princess Prinzessin/Prinzessinnen f person
 baker Bäcker/Bäcker m person adult
 farmer Bauer/Bauern m person adult weak
@@ -94,17 +94,17 @@ monkey Affe/Affen m animal weak
 elephant Elefant/Elefanten m animal large weak
 donkey Esel/Esel m animal large own
 squirrel Eichhörnchen/Eichhörnchen n animal prey
-apple Apfel/Äpfel m food fruit
-cake Kuchen/Kuchen m food baked
-egg Ei/Eier n food cooked
-banana Banane/Bananen f food
-potato/potatoes Kartoffel/Kartoffeln f food cooked
-carrot Karotte/Karotten f food cooked
-tomato/tomatoes Tomate/Tomaten f food
-pear Birne/Birnen f food fruit
-cherry Kirsche/Kirschen f food fruit
-orange Orange/Orangen f food fruit
-sausage Wurst/Würste f food
+apple Apfel/Äpfel m food fruit piece
+cake Kuchen/Kuchen m food baked piece
+egg Ei/Eier n food cooked piece
+banana Banane/Bananen f food piece
+potato/potatoes Kartoffel/Kartoffeln f food cooked piece
+carrot Karotte/Karotten f food cooked piece
+tomato/tomatoes Tomate/Tomaten f food piece
+pear Birne/Birnen f food fruit piece
+cherry Kirsche/Kirschen f food fruit piece
+orange Orange/Orangen f food fruit piece
+sausage Wurst/Würste f food piece
 bread Brot/Brot n food baked mass
 cheese Käse/Käse m food mass
 soup Suppe/Suppen f dish cooked mass
@@ -200,8 +200,8 @@ sun Sonne/Sonnen f sky
 """
 
 _ADJECTIVES = """
-big groß animal building vehicle thing outdoor plant fruit egg potato carrot banana tomato cake sausage stone roof größer bigger
-small klein animal building room vehicle thing outdoor plant fruit egg potato carrot banana tomato cake sausage stone child boy girl pupil brother sister son daughter prince kleiner smaller
+big groß animal building vehicle thing outdoor plant piece stone roof größer bigger
+small klein animal building room vehicle thing outdoor plant piece stone little kleiner smaller
 old alt adult old animal building room vehicle thing clothing text song bench tree bridge town picture älter older
 young jung adult animal jünger younger
 new neu building room vehicle thing clothing text song device bridge
@@ -223,7 +223,7 @@ angry wütend person
 curious neugierig person
 wild wild animal
 fast schnell vehicle large schneller faster
-dangerous gefährlich hunts span
+dangerous gefährlich hunts span waters
 white weiß animal vehicle thing clothing bloom
 black schwarz animal vehicle thing clothing
 brown braun animal clothing furniture luggage
@@ -236,23 +236,23 @@ beautiful schön clothing picture song building garden town waters bloom meadow 
 expensive teuer car bicycle motorcycle boat hotel restaurant clothing device furniture luggage teurer more-expensive
 cheap billig clothing device hotel restaurant luggage billiger cheaper
 heavy schwer luggage furniture stone schwerer heavier
-round rund table stone toy
+round rund table stone toy window plate vase
 broken kaputt vehicle device dishes toy clock umbrella chair
 dirty schmutzig vehicle clothing dishes luggage window
 fresh frisch food bread milk
-warm warm dish clothing milk
+warm warm dish clothing milk bread room
 cold kalt drink dish waters
 hot heiß hot dish
-sweet süß fruit cake
+sweet süß fruit cake wine juice banana
 delicious lecker food dish
 good gut text song work wine restaurant
 long lang written song river street
-short kurz written song
+short kurz written song street
 interesting interessant text museum interessanter more-interesting
 boring langweilig text langweiliger more-boring
 modern modern building device
 quiet ruhig building town park street ruhiger quieter
-dark dunkel room forest street dunkler darker
+dark dunkel room forest street church castle dunkler darker
 empty leer building room upright luggage cupboard street
 deep tief waters
 """
@@ -271,7 +271,11 @@ def _read_nouns() -> dict[str, Noun]:
         singular, _, plural = english.partition("/")
         german_singular, _, german_plural = german.partition("/")
         nouns[singular] = Noun(
-            singular, plural or _regular_plural(singular), german_singular, german_plural, gender,
+            singular,
+            plural or _regular_plural(singular),
+            german_singular,
+            german_plural,
+            gender,
             frozenset((singular, *tags)),
         )
     return nouns

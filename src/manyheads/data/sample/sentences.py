@@ -1,18 +1,18 @@
 """The sentence patterns of the sample corpus: each makes one sentence in both languages from the same clauses."""
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 
 from manyheads.data.sample import english, german
 from manyheads.data.sample.builder import BE, PAST_TENSES, TIMES, Builder, adjectives_for
-from manyheads.data.sample.clauses import Adverbial, Clause, Link, Phrase, Relative
-from manyheads.data.sample.lexicon import ADJECTIVES, NOUNS
+from manyheads.data.sample.clauses import Adverbial, Clause, Phrase, Relative, Sentence, sentence
+from manyheads.data.sample.lexicon import ADJECTIVES, NOUNS, Adjective
+from manyheads.data.sample.questions import POSTURES, lasting, location, open_question, takes_place, yes_or_no
 from manyheads.data.sample.verbs import FRAMES, VERBS
 
 PRESENT_TENSES = ("present", "perfect", "can", "must", "want")
-GOALS = ("run", "go", "drive", "travel", "ride", "fly", "jump", "climb")
-POSTURES = ("sit", "stand", "lie", "live")
 PURPOSES = (
     "read", "eat", "drink", "buy", "visit", "work", "play", "dance", "swim", "sleep", "meet", "help", "look", "cook",
     "sing", "wait", "pick", "photograph", "thank", "paint", "write", "congratulate",
@@ -21,26 +21,25 @@ ATTEMPTS = (
     "sleep", "read", "understand", "repair", "catch", "find", "open", "close", "dance", "cook", "bake", "call", "help",
     "swim", "get", "paint", "build", "carry", "push", "pull", "forget", "fall", "turn", "tidy", "take",
 )  # fmt: skip
+SHORTEST, LONGEST = 3, 16
+JOURNEYS = ("go", "drive", "come")
+HAULING = ("carry", "push", "pull")
+DESCRIBED = (
+    ("person",), ("animal",), ("building", "room"), ("vehicle",), ("thing", "clothing"), ("text", "song"),
+    ("food", "dish", "drink"), ("outdoor", "waters", "plant", "stone", "span"),
+)  # fmt: skip
+PASSING = ("tired", "happy", "sad", "hungry", "friendly", "sick", "lazy", "brave", "polite", "angry", "curious")
+REPORTS = (
+    "know that", "believe that", "hope that", "see that", "hear that", "ask whether", "not know whether", "know where",
+    "know why", "know who", "ask why", "ask where",
+)  # fmt: skip
+REPORTING_VERBS = {
+    "know": VERBS["know/wissen"], "believe": VERBS["believe/glauben"], "hope": VERBS["hope/hoffen"],
+    "see": VERBS["see/sehen"], "hear": VERBS["hear/hören"], "ask": VERBS["ask/fragen"],
+}  # fmt: skip
 WEATHER = (VERBS["rain/regnen"], VERBS["snow/schneien"])
 RELATIVE_HEADS = ("the", "two", "three", "many", "some")
 COMPARED = ("person", "animal", "building", "vehicle", "text", "furniture", "luggage", "clothing")
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence pair with its content words and the pairs of them that stand in one construction."""
-
-    source: str
-    target: str
-    words: frozenset[str]
-    links: frozenset[Link]
-
-
-def _sentence(source: str, target: str, *clauses: Clause) -> Sentence:
-    target = target.replace(",,", ",").replace(",?", "?").rstrip(",")
-    words = frozenset(word for clause in clauses for word in clause.words())
-    links = frozenset((min(pair), max(pair)) for clause in clauses for pair in clause.links() if pair[0] != pair[1])
-    return Sentence(source, target, words, links)
 
 
 def _back_reference(subject: Phrase) -> Phrase | None:
@@ -57,40 +56,21 @@ def _back_reference(subject: Phrase) -> Phrase | None:
 def statement(builder: Builder) -> Sentence:
     """A main clause with the finite verb in second place, after the subject or after an adverb of time."""
     clause = builder.clause(time_first=True)
-    return _sentence(english.order(clause), german.order(clause, "second"), clause)
+    return sentence(english.order(clause), german.order(clause, "second"), clause)
 
 
 def description(builder: Builder) -> Sentence:
     """What someone or something is like."""
-    tags = builder.random.choice((("person",), ("animal",), ("building", "room"), ("vehicle",), ("thing", "clothing"),
-                                  ("text", "song"), ("food", "dish", "drink"), ("outdoor", "waters", "plant", "stone")))  # fmt: skip
+    tags = builder.random.choice(DESCRIBED)
     tags = tuple(noun.english for noun in NOUNS.values() if noun.tags & set(tags) and adjectives_for(noun))
     living = tags[0] in ("man", "cat")
     clause = builder.predicate(tags=tags, tenses=("present", "past", "future") if living else ("present", "past"))
-    if living and builder.chance(0.25):
-        time = builder.random.choice([time for time, tenses in TIMES if clause.tense in tenses and time.english != "every day"])
+    passing = clause.directed is not None and clause.directed.adjective in PASSING
+    if living and passing and builder.chance(0.5):
+        times = [time for time, tenses in TIMES if clause.tense in tenses and time.english != "every day"]
+        time = builder.random.choice(times)
         clause = replace(clause, time=time, time_first=True)
-    return _sentence(english.order(clause), german.order(clause, "second"), clause)
-
-
-def location(builder: Builder) -> Sentence:
-    """Where someone or something is, or a question about it."""
-    tags = builder.random.choice((("person",), ("animal",), ("flat",), ("upright",)))
-    subject = builder.subject(tags, negative=True)
-    names = {"flat": ("on-table", "on-seat", "under-furniture", "in-cupboard"), "upright": ("on-table", "in-cupboard")}
-    name = builder.random.choice(names.get(tags[0], ("place",)))
-    place = builder.adverbial(name, subject, tuple(subject.words()))
-    assert place is not None
-    tense = "past" if subject.agreement != "you" and builder.chance(0.45) else "present"
-    definite = place.phrase is not None and place.phrase.definite
-    clause = Clause(subject=subject, verb=BE, tense=tense, directed=place, negative=definite and builder.chance(0.2))
-    if builder.chance(0.2) and subject.pronoun != "I":
-        asked = replace(clause, negative=False)
-        if builder.chance(0.3):
-            asked = replace(asked, directed=None)
-            return _sentence(english.order(asked, True, "where") + "?", german.order(asked, "first", "wo") + "?", asked)
-        return _sentence(english.order(asked, question=True) + "?", german.order(asked, "first") + "?", asked)
-    return _sentence(english.order(clause), german.order(clause, "second"), clause)
+    return sentence(english.order(clause), german.order(clause, "second"), clause)
 
 
 def comparison(builder: Builder) -> Sentence:
@@ -112,74 +92,12 @@ def comparison(builder: Builder) -> Sentence:
     tense = "present" if generic else builder.random.choice(("present", "past"))
     negative = subject.definite and builder.chance(0.2)
     clause = Clause(subject=subject, verb=BE, tense=tense, directed=quality, negative=negative)
-    return _sentence(english.order(clause), german.order(clause, "second"), clause)
+    return sentence(english.order(clause), german.order(clause, "second"), clause)
 
 
-def _suited(adjective, kind: str) -> list[str]:
-    return [noun.english for noun in NOUNS.values() if kind in noun.tags and adjective in adjectives_for(noun)]
-
-
-def yes_or_no(builder: Builder) -> Sentence:
-    """A question that opens with the finite verb."""
-    if builder.chance(0.15):
-        clause = builder.predicate(negative=0.0)
-        clause = replace(clause, subject=Phrase(pronoun="she")) if clause.subject.pronoun == "I" else clause
-    else:
-        clause = builder.clause(adverbs=0.5, negative=0.0, exclude=("I",))
-    if _clashing(clause):
-        return yes_or_no(builder)
-    return _sentence(english.order(clause, question=True) + "?", german.order(clause, "first") + "?", clause)
-
-
-def _clashing(clause: Clause) -> bool:
-    """Whether a pronoun object would meet a noun subject after the verb, where German may order them either way."""
-    objects = (clause.direct, clause.indirect)
-    return not clause.subject.pronoun and any(part is not None and part.pronoun for part in objects)
-
-
-def _asked(clause: Clause, word: str, german_word: str) -> Sentence:
-    source = english.order(clause, question=True, opening=word)
-    return _sentence(source + "?", german.order(clause, "first", german_word) + "?", clause)
-
-
-def open_question(builder: Builder) -> Sentence:
-    """A question that opens with where, when, why, what, whom or who."""
-    word = builder.random.choice(("where", "where to", "when", "why", "what", "whom", "who"))
-    tenses = ("present", "past", "future", "can", "must", "want", "should", "wanted", "had to")
-    if word == "why":
-        clause = builder.clause(adverbs=0.3, negative=0.2, exclude=("I",))
-        clause = builder.predicate(negative=0.1, tags=("person",)) if builder.chance(0.2) else clause
-        usable = clause.subject.pronoun != "I" and not _clashing(clause)
-        return _asked(clause, "why", "warum") if usable else open_question(builder)
-    if word == "who":
-        clause = builder.clause(subject=Phrase(pronoun="who"), adverbs=0.5, negative=0.0)
-        clause = replace(clause, frequency=None)
-        return _sentence(english.order(clause) + "?", german.order(clause, "second") + "?", clause)
-    clause = builder.clause(adverbs=0.2, negative=0.0, exclude=("I",), tenses=tenses, pronouns=word != "whom")
-    clause = replace(clause, time=None, frequency=None)
-    verb, direct = clause.verb.english, clause.direct
-    if _clashing(clause):
-        return open_question(builder)
-    if word == "when" and clause.directed is None and not _lasting(clause):
-        return _asked(clause, "when", "wann")
-    if word == "where" and (verb in POSTURES or (clause.directed is None and _takes_place(clause))):
-        return _asked(replace(clause, directed=None, free=None), "where", "wo")
-    if word == "where to" and verb in GOALS and clause.directed:
-        return _asked(replace(clause, directed=None), "where", "wohin")
-    if word in ("what", "whom") and direct and direct.noun and clause.verb.english not in ("put", "have"):
-        person = "person" in direct.noun.tags
-        if person == (word == "whom") and (person or clause.direct_case == "accusative"):
-            case = {"accusative": "wen", "dative": "wem"}[clause.direct_case] if person else "was"
-            return _asked(replace(clause, direct=None, indirect=clause.indirect, manner=None), word, case)
-    return open_question(builder)
-
-
-def _lasting(clause: Clause) -> bool:
-    return any("state" in frame.flags for frame in FRAMES if frame.verb == clause.verb)
-
-
-def _takes_place(clause: Clause) -> bool:
-    return any("place" in frame.free for frame in FRAMES if frame.verb == clause.verb)
+@cache
+def _suited(adjective: Adjective, kind: str) -> tuple[str, ...]:
+    return tuple(noun.english for noun in NOUNS.values() if kind in noun.tags and adjective in adjectives_for(noun))
 
 
 def _weather(builder: Builder, tense: str) -> Clause:
@@ -194,8 +112,8 @@ def weather(builder: Builder) -> Sentence:
     if clause.verb.english == "snow" and time.english == "in summer":
         return weather(builder)
     if builder.chance(0.3) and not clause.time_first:
-        return _sentence(english.order(clause, question=True) + "?", german.order(clause, "first") + "?", clause)
-    return _sentence(english.order(clause), german.order(clause, "second"), clause)
+        return sentence(english.order(clause, question=True) + "?", german.order(clause, "first") + "?", clause)
+    return sentence(english.order(clause), german.order(clause, "second"), clause)
 
 
 def _second_clause(builder: Builder, first: Clause, tenses: tuple[str, ...], describe: float, rain: float = 0.0,
@@ -205,7 +123,7 @@ def _second_clause(builder: Builder, first: Clause, tenses: tuple[str, ...], des
     plain = tuple(tense for tense in tenses if tense in ("present", "past"))
     if subject is None and builder.chance(rain):
         return _weather(builder, builder.random.choice(plain))
-    if builder.chance(describe) and (subject is None or not subject.pronoun == "you" or "present" in plain):
+    if builder.chance(describe) and (subject is None or subject.pronoun != "you" or "present" in plain):
         return builder.predicate(subject=subject, tenses=plain, tags=("person",))
     if subject is not None and subject.pronoun == "you" and set(tenses) <= set(PAST_TENSES):
         subject = None
@@ -231,17 +149,17 @@ def subordinate(builder: Builder) -> Sentence:
     main = builder.clause(tenses=main_tenses, adverbs=0.3, pronouns=False, negative=0.08)
     describe, rain = (0.35, 0.1) if word in ("because", "although", "if") else (0.0, 0.1)
     sub = _second_clause(builder, main, sub_tenses, describe, rain, same=0.0 if word in ("when", "while") else 0.5)
-    if word not in ("because", "although") and (_lasting(main) or _lasting(sub)):
+    if word not in ("because", "although") and (lasting(main) or lasting(sub)):
         return subordinate(builder)
     if plain:
-        main, sub = replace(main, negative=False), replace(sub, negative=False, time=None)
+        main, sub = replace(main, negative=False), replace(sub, negative=False, time=None, frequency=None)
     if builder.chance(0.4) and sub.subject.pronoun in ("", "it"):
         source = f"{word} {english.order(sub)}, {english.order(main)}"
         target = german.order(main, "second", german.order(sub, "last", german_word) + ",")
     else:
         source = f"{english.order(main)} {word} {english.order(sub)}"
         target = f"{german.order(main, 'second')}, {german.order(sub, 'last', german_word)}"
-    return _sentence(source, target, main, sub)
+    return sentence(source, target, main, sub)
 
 
 def _simple(builder: Builder, tenses: tuple[str, ...], negative: float) -> Clause:
@@ -253,16 +171,15 @@ def _simple(builder: Builder, tenses: tuple[str, ...], negative: float) -> Claus
 
 def reported(builder: Builder) -> Sentence:
     """Someone knows, believes, hopes, sees, hears or asks something."""
-    kind = builder.random.choice(("know that", "believe that", "hope that", "see that", "hear that", "ask whether",
-                                  "not know whether", "know where", "know why", "know who", "ask why", "ask where"))  # fmt: skip
-    verb = {"know": VERBS["know/wissen"], "believe": VERBS["believe/glauben"], "hope": VERBS["hope/hoffen"],
-            "see": VERBS["see/sehen"], "hear": VERBS["hear/hören"], "ask": VERBS["ask/fragen"]}[kind.split()[-2]]  # fmt: skip
+    kind = builder.random.choice(REPORTS)
+    verb = REPORTING_VERBS[kind.split()[-2]]
     word = kind.split()[-1]
     subject = builder.subject(("person",), negative=True)
     past = verb.english != "hope" and subject.agreement != "you" and builder.chance(0.35)
     negative = kind.startswith("not") or (kind in ("know that", "believe that") and builder.chance(0.15))
     main = Clause(subject=subject, verb=verb, tense="past" if past else "present", negative=negative)
-    tenses = ("past",) if past else ("present", "future", "can") if verb.english == "hope" else ("present", "past", "perfect", "can", "must")
+    tenses = ("present", "future", "can") if verb.english == "hope" else ("present", "past", "perfect", "can", "must")
+    tenses = ("past",) if past else tenses
     german_word = {"that": "dass", "whether": "ob", "where": "wo", "why": "warum", "who": ""}[word]
     while True:
         if word == "who":
@@ -273,11 +190,13 @@ def reported(builder: Builder) -> Sentence:
             continue
         if word != "where":
             break
-        if inner.verb.english in POSTURES or (inner.directed is None and _takes_place(inner) and inner.tense != "perfect"):
+        if inner.tense == "perfect":
+            continue
+        if inner.verb.english in POSTURES or (inner.directed is None and takes_place(inner)):
             inner = replace(inner, directed=None, free=None, negative=False, frequency=None, time=None)
             break
     source = f"{english.order(main)} {'' if word == 'who' else word + ' '}{english.order(inner)}"
-    return _sentence(source, f"{german.order(main, 'second')}, {german.order(inner, 'last', german_word)}", main, inner)
+    return sentence(source, f"{german.order(main, 'second')}, {german.order(inner, 'last', german_word)}", main, inner)
 
 
 def coordinate(builder: Builder) -> Sentence:
@@ -287,17 +206,17 @@ def coordinate(builder: Builder) -> Sentence:
     if word == "so":
         tenses = ("past",) if tenses == ("perfect",) else tenses
         first = builder.predicate(tenses=tenses[:1], tags=("person",))
+        tenses = ("present",) if first.tense == "present" else tenses  # "you were" is not in the corpus
     else:
         first = builder.clause(tenses=tenses, adverbs=0.3, pronouns=False)
     second = _second_clause(builder, first, tenses, 0.0)
     if word == "so":
         second = replace(second, frequency=None)
-    source, target = english.order(first), german.order(first, "second")
-    if word == "and":
-        return _sentence(f"{source} and {english.order(second)}", f"{target} und {german.order(second, 'second')}", first, second)
-    if word == "but":
-        return _sentence(f"{source}, but {english.order(second)}", f"{target}, aber {german.order(second, 'second')}", first, second)
-    return _sentence(f"{source}, so {english.order(second)}", f"{target}, {german.order(second, 'second', 'deshalb')}", first, second)
+    joint = {"and": " and", "but": ", but", "so": ", so"}[word]
+    german_joint = {"and": " und", "but": ", aber", "so": ","}[word]
+    source = f"{english.order(first)}{joint} {english.order(second)}"
+    second_half = german.order(second, "second", "deshalb" if word == "so" else "")
+    return sentence(source, f"{german.order(first, 'second')}{german_joint} {second_half}", first, second)
 
 
 def relative(builder: Builder) -> Sentence:
@@ -308,7 +227,8 @@ def relative(builder: Builder) -> Sentence:
     head = inner.subject if role == "subject" else inner.direct
     if head is None or head.noun is None or head.partner or head.owner or inner.verb.english == "have":
         return relative(builder)
-    if all(word.english in inner.words() for word in adjectives_for(head.noun)) or head.determiner not in RELATIVE_HEADS or "sky" in head.noun.tags:
+    describable = any(word.english not in inner.words() for word in adjectives_for(head.noun))
+    if not describable or head.determiner not in RELATIVE_HEADS:
         return relative(builder)
     gap = Phrase(noun=head.noun, plural=head.plural, silent=True)
     if role == "subject":
@@ -320,10 +240,10 @@ def relative(builder: Builder) -> Sentence:
         main = Clause(subject=builder.subject(("person",), negative=True), verb=VERBS["know/kennen"], direct=subject)
         if main.subject.noun and main.subject.noun.english in inner.words():
             return relative(builder)
-        return _sentence(english.order(main), german.order(main, "second"), main)
+        return sentence(english.order(main), german.order(main, "second"), main)
     tense = "past" if inner.tense == "past" else "present"
     main = builder.predicate(subject=subject, negative=0.1, tenses=(tense,), used=tuple(inner.words()))
-    return _sentence(english.order(main), german.order(main, "second"), main)
+    return sentence(english.order(main), german.order(main, "second"), main)
 
 
 def purpose(builder: Builder) -> Sentence:
@@ -332,17 +252,18 @@ def purpose(builder: Builder) -> Sentence:
     verbs = ATTEMPTS if trying else PURPOSES
     if trying:
         subject = builder.subject(("person",), negative=True)
-        tenses = [tense for tense in ("present", "past", "perfect") if not (tense == "past" and subject.agreement == "you")]
+        tenses = ("present", "perfect") if subject.agreement == "you" else ("present", "past", "perfect")
         main = Clause(subject=subject, verb=VERBS["try/versuchen"], tense=builder.random.choice(tenses))
     else:
-        frame = builder.random.choice([frame for frame in FRAMES if frame.verb.english in ("go", "drive", "come") and frame.directed != ("-",)
-                                       and set(frame.subjects) & {"person", "adult"}])  # fmt: skip
-        main = builder.clause(frame=frame, adverbs=0.3, negative=0.0, tenses=("present", "past", "perfect", "want", "must"))
+        journeys = [frame for frame in FRAMES if frame.verb.english in JOURNEYS and frame.directed != ("-",)]
+        frame = builder.random.choice([frame for frame in journeys if {"person", "adult"} & set(frame.subjects)])
+        tenses = ("present", "past", "perfect", "want", "must")
+        main = builder.clause(frame=frame, adverbs=0.3, negative=0.0, tenses=tenses)
     if main.subject.noun and main.subject.determiner == "":
         return purpose(builder)
     fitting = [frame for frame in FRAMES if frame.verb.english in verbs and builder.fits(frame, main.subject)]
     if trying:
-        fitting = [frame for frame in fitting if frame.directed == ("-",) or frame.verb.english in ("carry", "push", "pull")]
+        fitting = [frame for frame in fitting if frame.directed == ("-",) or frame.verb.english in HAULING]
     else:
         fitting = [frame for frame in fitting if frame.case != "both"]
     inner = builder.clause(frame=builder.random.choice(fitting), subject=main.subject, tenses=("future",), adverbs=0.0,
@@ -350,21 +271,23 @@ def purpose(builder: Builder) -> Sentence:
     if set(inner.words()) & set(main.words()) - set(main.subject.words()):
         return purpose(builder)
     target, infinitive = german.order(main, "second"), german.order(inner, "zu")
-    if trying:
-        comma = "," if german.middle_field(inner) else ""
-        return _sentence(f"{english.order(main)} {english.infinitive(inner)}", f"{target}{comma} {infinitive}", main, inner)
-    return _sentence(f"{english.order(main)} in order {english.infinitive(inner)}", f"{target}, um {infinitive}", main, inner)
+    # a bare infinitive stands without a comma, an extended one needs it
+    joint = ("," if german.middle_field(inner) else "") if trying else ", um"
+    source = f"{english.order(main)}{'' if trying else ' in order'} {english.infinitive(inner)}"
+    return sentence(source, f"{target}{joint} {infinitive}", main, inner)
 
 
 PATTERNS: tuple[tuple[Callable[[Builder], Sentence], int], ...] = (
-    (statement, 40), (description, 7), (location, 4), (comparison, 4), (yes_or_no, 8), (open_question, 9), (weather, 1),
-    (subordinate, 11), (reported, 8), (coordinate, 8), (relative, 6), (purpose, 5),
+    (statement, 36), (description, 7), (location, 4), (comparison, 4), (yes_or_no, 8), (open_question, 9), (weather, 1),
+    (subordinate, 14), (reported, 10), (coordinate, 8), (relative, 6), (purpose, 5),
 )  # fmt: skip
 
 
-def stream(seed: int):
-    """An endless stream of sentences, the same for the same seed."""
+def stream(seed: int) -> Iterator[Sentence]:
+    """An endless stream of sentences of usual length, the same for the same seed."""
     builder = Builder(random.Random(seed))
     patterns, weights = zip(*PATTERNS, strict=True)
     while True:
-        yield builder.random.choices(patterns, weights)[0](builder)
+        made = builder.random.choices(patterns, weights)[0](builder)
+        if SHORTEST <= len(made.source.split()) <= LONGEST:
+            yield made

@@ -3,12 +3,15 @@
 import hashlib
 from collections import Counter
 from itertools import combinations as pairs
+from itertools import islice
 
 from manyheads.core.errors import DataError
-from manyheads.data.sample.sentences import Sentence, stream
+from manyheads.data.sample.clauses import Link, Sentence
+from manyheads.data.sample.sentences import stream
 
 LECTURE = ("the cat danced", "die Katze tanzte")
-RESERVED_PER_THOUSAND = {"valid": 10, "test": 10}
+RESERVED_PER_THOUSAND = {"valid": 20, "test": 20}
+SENTENCES_PER_RESERVED_PAIR = 10
 PATIENCE = 40
 
 
@@ -39,6 +42,13 @@ class Router:
             self.known[key] = reservation(first, second, self.seed)
         return self.known[key]
 
+    def counts(self, sentence: Sentence, uses: Counter[Link]) -> bool:
+        """Whether a held-out sentence has a reserved pair that is not yet worn out; if so, counts its pairs as used."""
+        reserved = [link for link in sorted(sentence.links) if self.reservation(*link) != "train"]
+        fresh = any(uses[link] < SENTENCES_PER_RESERVED_PAIR for link in reserved)
+        uses.update(reserved if fresh else ())
+        return fresh
+
     def route(self, sentence: Sentence) -> str | None:
         """The one set that may hold this sentence, or None.
 
@@ -60,8 +70,9 @@ def draw_sets(seed: int, sizes: dict[str, int]) -> dict[str, list[Sentence]]:
     seen = {LECTURE[0]}
     lecture = Sentence(*LECTURE, frozenset(("cat", "dance")), frozenset((("cat", "dance"),)))
     # a stream is endless, so that a size it cannot serve has to be noticed by the count of what was tried
-    limit = 100_000 + PATIENCE * sum(sizes.values())
-    forms: Counter[str] | None = None
+    limit = 20_000 + PATIENCE * sum(sizes.values())
+    forms: Counter[tuple[str, str]] | None = None
+    uses: Counter[Link] = Counter()
     for tried, sentence in enumerate(stream(seed)):
         if tried > limit:
             raise DataError(f"the sample corpus has no {sizes} distinct sentences to offer; ask for fewer")
@@ -76,21 +87,22 @@ def draw_sets(seed: int, sizes: dict[str, int]) -> dict[str, list[Sentence]]:
             forms = Counter(word for sentence in sets["train"] for word in _forms(sentence))
             waiting["train"] = []
         if forms is not None:
-            _admit(sets, waiting, sizes, forms)
+            for held_out in ("valid", "test"):
+                room = sizes[held_out] - len(sets[held_out])
+                admitted = [one for one in waiting[held_out] if _well_shown(one, forms, sizes["train"])]
+                sets[held_out] += islice((one for one in admitted if router.counts(one, uses)), room)
+                waiting[held_out] = []
             if all(len(sets[name]) == size for name, size in sizes.items()):
                 return sets
     raise AssertionError("the stream of sentences ended")
 
 
-def _forms(sentence: Sentence) -> list[str]:
-    return [*sentence.source.split(), *sentence.target.split()]
+def _forms(sentence: Sentence) -> list[tuple[str, str]]:
+    sides = {"English": sentence.source, "German": sentence.target}
+    return [(language, word.strip(",?")) for language, text in sides.items() for word in text.split()]
 
 
-def _admit(sets: dict, waiting: dict, sizes: dict[str, int], forms: Counter[str]) -> None:
-    """Moves held-out sentences whose every form training has shown often enough from waiting into their sets."""
-    enough = max(1, min(20, sizes["train"] // 1000))
-    for name in ("valid", "test"):
-        for sentence in waiting[name]:
-            if len(sets[name]) < sizes[name] and all(forms[word] >= enough for word in _forms(sentence)):
-                sets[name].append(sentence)
-        waiting[name] = []
+def _well_shown(sentence: Sentence, forms: Counter[tuple[str, str]], train: int) -> bool:
+    """Whether training shows every word form of a sentence often enough to learn it."""
+    enough = max(1, min(20, train // 1000))
+    return all(forms[word] >= enough for word in _forms(sentence))

@@ -1,4 +1,4 @@
-"""The verbs of the sample corpus, the frames they stand in, and the phrases that frames call for by name.
+"""The verbs of the sample corpus, and the frames they stand in, whose phrases `prepositions.py` names.
 
 A verb line reads `english : German`. Regular forms are derived; irregular ones are written out as
 `base/past/participle particle : infinitive third-person preterite participle auxiliary`. In a German infinitive
@@ -11,6 +11,8 @@ and no adverb of time; `posture` forbids the perfect, where Germans north and so
 """
 
 from dataclasses import dataclass
+
+from manyheads.data.sample.prepositions import MANNERS
 
 _VERBS = """
 dance : tanzen
@@ -124,7 +126,8 @@ drink/drank/drunk : trinken trinkt trank getrunken haben
   person ; accusative: hot ; without-milk ; ;
   large pet ; accusative: water milk ; - ; ;
 buy/bought/bought : kaufen
-  person ; accusative: food drink clothing device furniture book newspaper bicycle car picture bloom luggage ; - ; for in-shop ;
+  person ; accusative: food drink clothing device book newspaper bicycle car picture bloom luggage ; - ; for in-shop ;
+  person ; accusative: furniture ; - ; for ;
 sell/sold/sold : ver*kaufen
   person ; accusative: food drink clothing car bicycle boat house picture horse cow goat pig ; - ; ;
   person ; both: car bicycle boat picture horse cow clock ; - ; ;
@@ -246,7 +249,7 @@ need : brauchen
 receive : be*kommen bekommt bekam bekommen haben
   person ; accusative: letter message book picture newspaper ; from-person ; ;
 have/had/had : haben hat hatte gehabt haben
-  person ; accusative: pet bicycle car boat garden house clothing device horse brother sister friend ; - ; ; state indefinite
+  person ; accusative: pet bicycle car boat garden house device horse brother sister friend ; - ; ; state indefinite
 help : helfen hilft half geholfen haben
   person ; dative: person ; - ; place ;
 follow : folgen folgt folgte gefolgt sein
@@ -284,84 +287,10 @@ rain : regnen regnet regnete geregnet haben
 snow : schneien
 """
 
-# name: English words, German preposition, German case, tags of the nouns that may follow
-PREPOSITIONS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
-    name: (english, german, case, tuple(kinds.split()))
-    for name, english, german, case, kinds in (
-        ("in", "in", "in", "dative", "indoor outdoor"),
-        ("in-outdoor", "in", "in", "dative", "outdoor"),
-        ("in-garden", "in", "in", "dative", "garden park forest"),
-        ("place-garden", "in", "in", "dative", "garden park"),
-        ("in-forest", "in", "in", "dative", "forest city cellar"),
-        ("in-town", "in", "in", "dative", "town"),
-        ("in-house", "in", "in", "dative", "house kitchen room cellar garden"),
-        ("in-cupboard", "in", "in", "dative", "cupboard"),
-        ("in-shop", "in", "in", "dative", "shop town"),
-        ("in-water", "in", "in", "dative", "waters"),
-        ("on-seat", "on", "auf", "dative", "seat"),
-        ("on-table", "on", "auf", "dative", "table"),
-        ("on-carpet", "on", "auf", "dative", "carpet"),
-        ("on-wall", "on", "an", "dative", "wall"),
-        ("at-window", "at", "an", "dative", "window door"),
-        ("under-furniture", "under", "unter", "dative", "furniture bench"),
-        ("under-tree", "under", "unter", "dative", "tree"),
-        ("behind", "behind", "hinter", "dative", "landmark"),
-        ("in-front-of", "in front of", "vor", "dative", "landmark"),
-        ("next-to", "next to", "neben", "dative", "landmark"),
-        ("next-to-thing", "next to", "neben", "dative", "lamp radio computer vase"),
-        ("into", "into", "in", "accusative", "indoor outdoor"),
-        ("into-town", "to", "in", "accusative", "town"),
-        ("into-cupboard", "into", "in", "accusative", "cupboard"),
-        ("into-room", "into", "in", "accusative", "room garden"),
-        ("in-water-direction", "into", "in", "accusative", "water waters"),
-        ("onto", "onto", "auf", "accusative", "surface seat roof"),
-        ("onto-table", "on", "auf", "accusative", "table"),
-        ("onto-bed", "on", "auf", "accusative", "surface chair"),
-        ("onto-roof", "onto", "auf", "accusative", "roof"),
-        ("onto-tree", "up", "auf", "accusative", "tree"),
-        ("onto-wall", "on", "an", "accusative", "wall"),
-        ("under-furniture-direction", "under", "unter", "accusative", "table bed"),
-        ("next-to-window", "next to", "neben", "accusative", "window door"),
-        ("through", "through", "durch", "accusative", "outdoor"),
-        ("through-town", "through", "durch", "accusative", "town"),
-        ("through-river", "through", "durch", "accusative", "river lake"),
-        ("across", "across", "über", "accusative", "span field"),
-        ("over", "over", "über", "accusative", "landmark town forest deep lake"),
-        ("around", "around", "um", "accusative", "house tree lake castle church"),
-        ("to-goal", "to", "zu", "dative", "goal church castle school"),
-        ("to-person", "to", "zu", "dative", "person"),
-        ("out", "out of", "aus", "dative", "indoor garden forest"),
-        ("out-garden", "out of", "aus", "dative", "garden forest"),
-        ("from-tree", "from", "von", "dative", "tree"),
-        ("from-person", "from", "von", "dative", "person"),
-        ("live-with", "with", "bei", "dative", "person"),
-        ("with", "with", "mit", "dative", "person"),
-        ("play-with-ball", "with", "mit", "dative", "ball pet"),
-        ("without", "without", "ohne", "accusative", "person dog"),
-        ("without-milk", "without", "ohne", "accusative", "milk"),
-        ("for", "for", "für", "accusative", "person"),
-        ("play-against", "against", "gegen", "accusative", "person"),
-        ("wait-for", "for", "auf", "accusative", "person public letter"),
-        ("think-of", "of", "an", "accusative", "person sea"),
-        ("dream-of", "of", "von", "dative", "sea castle horse princess prince cake elephant tiger lion"),
-    )
-}
 
-# where a subject of this kind may be found, for frames that call for a `place`
-PLACES = {
-    "person": ("in", "in", "in-outdoor", "on-seat", "behind", "in-front-of", "next-to", "under-tree"),
-    "small": ("in-house", "on-seat", "on-carpet", "under-furniture", "under-tree", "behind", "in-front-of"),
-    "animal": ("in-outdoor", "in-outdoor", "under-tree", "behind", "in-front-of", "next-to"),
-}
-MANNERS = {
-    "quickly": "schnell", "slowly": "langsam", "loudly": "laut", "quietly": "leise", "well": "gut",
-    "carefully": "vorsichtig", "politely": "höflich",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verb:
-    """A verb with its principal parts in both languages; the German ones stand without the separable prefix."""
+    """A verb with its principal parts in both languages; of the German ones only the participle has its prefix."""
 
     english: str
     past: str
@@ -374,13 +303,8 @@ class Verb:
     auxiliary: str
     prefix: str
 
-    @property
-    def key(self) -> str:
-        """The word that counts as this verb's lemma: "look for" and "look at" share one."""
-        return self.english
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Frame:
     """One way to use a verb: which nouns may stand where."""
 

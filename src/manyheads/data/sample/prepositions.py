@@ -1,0 +1,76 @@
+"""The prepositions of the sample corpus with their German cases, and the adverbs of manner."""
+
+# name: English words, German preposition, German case, tags of the nouns that may follow
+PREPOSITIONS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    name: (english, german, case, tuple(kinds.split()))
+    for name, english, german, case, kinds in (
+        ("in", "in", "in", "dative", "indoor outdoor"),
+        ("in-outdoor", "in", "in", "dative", "outdoor"),
+        ("in-garden", "in", "in", "dative", "garden park forest"),
+        ("place-garden", "in", "in", "dative", "garden park"),
+        ("in-forest", "in", "in", "dative", "forest city cellar"),
+        ("in-town", "in", "in", "dative", "town"),
+        ("in-house", "in", "in", "dative", "house kitchen room cellar garden"),
+        ("in-cupboard", "in", "in", "dative", "cupboard"),
+        ("in-shop", "in", "in", "dative", "shop town"),
+        ("in-water", "in", "in", "dative", "waters"),
+        ("on-seat", "on", "auf", "dative", "seat"),
+        ("on-table", "on", "auf", "dative", "table"),
+        ("on-carpet", "on", "auf", "dative", "carpet"),
+        ("on-wall", "on", "an", "dative", "wall"),
+        ("at-window", "at", "an", "dative", "window door"),
+        ("under-furniture", "under", "unter", "dative", "furniture bench"),
+        ("under-tree", "under", "unter", "dative", "tree"),
+        ("behind", "behind", "hinter", "dative", "landmark"),
+        ("in-front-of", "in front of", "vor", "dative", "landmark"),
+        ("next-to", "next to", "neben", "dative", "landmark"),
+        ("next-to-thing", "next to", "neben", "dative", "lamp radio computer vase"),
+        ("into", "into", "in", "accusative", "indoor outdoor"),
+        ("into-town", "to", "in", "accusative", "town"),
+        ("into-cupboard", "into", "in", "accusative", "cupboard"),
+        ("into-room", "into", "in", "accusative", "room garden"),
+        ("in-water-direction", "into", "in", "accusative", "water waters"),
+        ("onto", "onto", "auf", "accusative", "surface seat roof"),
+        ("onto-table", "on", "auf", "accusative", "table"),
+        ("onto-bed", "on", "auf", "accusative", "surface chair"),
+        ("onto-roof", "onto", "auf", "accusative", "roof"),
+        ("onto-tree", "up", "auf", "accusative", "tree"),
+        ("onto-wall", "on", "an", "accusative", "wall"),
+        ("under-furniture-direction", "under", "unter", "accusative", "table bed"),
+        ("next-to-window", "next to", "neben", "accusative", "window door"),
+        ("through", "through", "durch", "accusative", "outdoor"),
+        ("through-town", "through", "durch", "accusative", "town"),
+        ("through-river", "through", "durch", "accusative", "river lake"),
+        ("across", "across", "über", "accusative", "span field"),
+        ("over", "over", "über", "accusative", "landmark town forest deep lake"),
+        ("around", "around", "um", "accusative", "house tree lake castle church"),
+        ("to-goal", "to", "zu", "dative", "goal church castle school"),
+        ("to-person", "to", "zu", "dative", "person"),
+        ("out", "out of", "aus", "dative", "indoor garden forest"),
+        ("out-garden", "out of", "aus", "dative", "garden forest"),
+        ("from-tree", "from", "von", "dative", "tree"),
+        ("from-person", "from", "von", "dative", "person"),
+        ("live-with", "with", "bei", "dative", "person"),
+        ("with", "with", "mit", "dative", "person"),
+        ("play-with-ball", "with", "mit", "dative", "ball pet"),
+        ("without", "without", "ohne", "accusative", "person dog"),
+        ("without-milk", "without", "ohne", "accusative", "milk"),
+        ("for", "for", "für", "accusative", "person"),
+        ("play-against", "against", "gegen", "accusative", "person"),
+        ("wait-for", "for", "auf", "accusative", "person public letter"),
+        ("think-of", "of", "an", "accusative", "person sea"),
+        ("dream-of", "of", "von", "dative", "sea castle horse princess prince cake elephant tiger lion"),
+    )
+}
+
+# where a subject of this kind may be found, for frames that call for a `place`
+PLACES = {
+    "person": ("in", "in", "in-outdoor", "on-seat", "behind", "in-front-of", "next-to", "under-tree"),
+    "person with an object": ("in", "in", "in-outdoor", "behind", "in-front-of", "next-to"),
+    "small": ("in-house", "on-seat", "on-carpet", "under-furniture", "under-tree", "behind", "in-front-of"),
+    "animal": ("in-outdoor", "in-outdoor", "under-tree", "behind", "in-front-of", "next-to"),
+}
+MANNERS = {
+    "quickly": "schnell", "slowly": "langsam", "loudly": "laut", "quietly": "leise", "well": "gut",
+    "carefully": "vorsichtig", "politely": "höflich",
+}  # fmt: skip

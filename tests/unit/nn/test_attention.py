@@ -1,0 +1,175 @@
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from manyheads.core.errors import ConfigError
+from manyheads.nn.attention import MultiHeadAttention
+from manyheads.nn.cache import Cache
+from manyheads.nn.positions import Alibi, Buckets, Relative, Rotary
+from manyheads.ops.attention import reference, sdpa
+
+B, T, S, W, H = 2, 5, 7, 12, 3
+
+
+def torchs_own(ours: MultiHeadAttention) -> nn.MultiheadAttention:
+    theirs = nn.MultiheadAttention(W, H, batch_first=True)
+    theirs.load_state_dict(
+        {
+            "in_proj_weight": ours.projection.weight,
+            "in_proj_bias": ours.projection.bias,
+            "out_proj.weight": ours.output.weight,
+            "out_proj.bias": ours.output.bias,
+        }
+    )
+    return theirs
+
+
+@pytest.fixture
+def x():
+    return torch.randn(B, T, W)
+
+
+@pytest.fixture
+def memory():
+    return torch.randn(B, S, W)
+
+
+@pytest.mark.parametrize("kernel", [sdpa, reference])
+def test_self_attention_is_torchs(x, kernel):
+    ours = MultiHeadAttention(W, H, kernel=kernel)
+    nn.init.normal_(ours.projection.bias)
+    allowed = torch.ones(B, T, dtype=torch.bool)
+    allowed[1, 3:] = False
+    expected, _ = torchs_own(ours)(x, x, x, key_padding_mask=~allowed)
+    assert_close(ours(x, mask=allowed[:, None, None, :]), expected)
+    assert not torch.allclose(ours(x), expected)
+
+
+def test_causal_self_attention_is_torchs(x):
+    ours = MultiHeadAttention(W, H, causal=True)
+    expected, _ = torchs_own(ours)(x, x, x, attn_mask=torch.ones(T, T).triu(1).bool())
+    assert_close(ours(x), expected)
+    assert not torch.allclose(MultiHeadAttention.forward(ours, x, x), expected)  # a memory is seen as a whole
+
+
+def test_cross_attention_is_torchs(x, memory):
+    ours = MultiHeadAttention(W, H)
+    nn.init.normal_(ours.projection.bias)
+    expected, _ = torchs_own(ours)(x, memory, memory)
+    assert_close(ours(x, memory), expected)
+
+
+def test_gradients_are_torchs(x, memory):
+    ours = MultiHeadAttention(W, H)
+    theirs = torchs_own(ours)
+    weights = torch.randn(B, T, W)
+    (ours(x, memory) * weights).sum().backward()
+    (theirs(x, memory, memory)[0] * weights).sum().backward()
+    assert_close(ours.projection.weight.grad, theirs.in_proj_weight.grad)
+    assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad)
+
+
+@pytest.mark.parametrize("sizes", [{"key_width": 5, "value_width": 2}, {"key_width": 2}, {"value_width": 9}])
+@pytest.mark.parametrize("key_value_heads", [3, 1])
+def test_head_widths_are_free(x, memory, sizes, key_value_heads):
+    attention = MultiHeadAttention(W, H, key_value_heads=key_value_heads, **sizes)
+    key_width = sizes.get("key_width", W // H)
+    value_width = sizes.get("value_width", key_width)
+    assert attention.output.weight.shape == (W, H * value_width)
+    assert attention.projection.weight.shape == (H * key_width + key_value_heads * (key_width + value_width), W)
+    assert attention(x).shape == attention(x, memory).shape == (B, T, W)
+    attention.kernel, fast = reference, attention(x)
+    assert_close(attention(x), fast)
+
+
+def test_grouped_queries_are_whole_heads_with_equal_keys_and_values(x, memory):
+    grouped = MultiHeadAttention(W, 6, key_value_heads=2)
+    full = MultiHeadAttention(W, 6)
+    queries, keys, values = grouped.projection.weight.split(grouped.parts)
+
+    def repeated(part):
+        return part.unflatten(0, (2, 2)).repeat_interleave(3, dim=0).flatten(0, 1)
+
+    with torch.no_grad():
+        full.projection.weight.copy_(torch.cat([queries, repeated(keys), repeated(values)]))
+        nn.init.zeros_(full.projection.bias)
+        nn.init.zeros_(grouped.projection.bias)
+        full.output.load_state_dict(grouped.output.state_dict())
+    assert_close(grouped(x), full(x))
+    assert_close(grouped(x, memory), full(x, memory))
+
+
+POSITIONS = {
+    "none": lambda: None,
+    "relative": lambda: Relative(H, W // H, clip=2),
+    "buckets": lambda: Buckets(H, 8, 16, bidirectional=False),
+    "rotary": lambda: Rotary(W // H),
+    "dynamic": lambda: Rotary(W // H, scaling="dynamic_ntk", factor=2.0, original_length=3),
+    "alibi": lambda: Alibi(H, bidirectional=False),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(set(POSITIONS) - {"dynamic"}))
+@pytest.mark.parametrize("pieces", [[1] * T, [3, 2], [2, 1, 2], [T]])
+def test_pieces_through_the_cache_are_the_whole(x, kind, pieces):
+    attention = MultiHeadAttention(W, H, causal=True, positions=POSITIONS[kind]())
+    cache, found = Cache(T), []
+    for piece in x.split(pieces, dim=1):
+        found.append(attention(piece, cache=cache))
+        cache.advance(piece.shape[1])
+    assert_close(torch.cat(found, dim=1), attention(x))
+    if len(pieces) > 1:
+        alone = torch.cat([attention(piece) for piece in x.split(pieces, dim=1)], dim=1)
+        assert not torch.allclose(alone, attention(x))  # and the cache matters
+
+
+def test_positions_that_depend_on_the_length_in_view_turn_cached_keys_anew(x):
+    attention = MultiHeadAttention(W, H, causal=True, positions=POSITIONS["dynamic"]())
+    cache = Cache(T)
+    attention(x[:, :4], cache=cache)
+    cache.advance(4)
+    assert_close(attention(x[:, 4:], cache=cache), attention(x)[:, 4:])
+
+
+def test_a_memory_is_projected_once(x, memory):
+    attention = MultiHeadAttention(W, H)
+    cache = Cache(T)
+    assert_close(attention(x, memory, cache=cache), attention(x, memory))
+    # what is remembered is used, whatever the memory now is
+    assert_close(attention(x, torch.zeros_like(memory), cache=cache), attention(x, memory))
+
+
+def test_rows_that_share_a_memory_are_rows_with_a_memory_each(memory):
+    attention = MultiHeadAttention(W, H)
+    beams = 3
+    rows = torch.randn(B * beams, 1, W)
+    mask = torch.ones(B, 1, 1, S, dtype=torch.bool)
+    mask[1, ..., 4:] = False
+    each = attention(rows, memory.repeat_interleave(beams, dim=0), mask=mask.repeat_interleave(beams, dim=0))
+    assert_close(attention(rows, memory, mask=mask), each)
+    assert not torch.allclose(attention(rows, memory.flip(0), mask=mask), each)
+
+
+def test_dropout_acts_in_training_alone(x):
+    attention = MultiHeadAttention(W, H, dropout=0.5)
+    assert not torch.equal(attention(x), attention(x))
+    attention.eval()
+    assert torch.equal(attention(x), attention(x))
+
+
+def test_without_bias_there_is_none(x, memory):
+    attention = MultiHeadAttention(W, H, bias=False)
+    assert [name for name, _ in attention.named_parameters()] == ["projection.weight", "output.weight"]
+    assert_close(attention(x, x), attention(x))  # the two ways to project agree
+    attention(x, memory)
+
+
+def test_impossible_sizes_are_refused_with_a_way_out():
+    with pytest.raises(ConfigError, match="width 14 does not split over 4 heads; the nearest that does is 12"):
+        MultiHeadAttention(14, 4)
+    with pytest.raises(ConfigError, match="width 3 does not split over 4 heads; the nearest that does is 4"):
+        MultiHeadAttention(3, 4)
+    with pytest.raises(ConfigError, match="6 heads do not share 4 keys and values evenly"):
+        MultiHeadAttention(12, 6, key_value_heads=4)
+    MultiHeadAttention(14, 4, key_width=3)

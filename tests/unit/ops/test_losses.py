@@ -1,0 +1,93 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from manyheads.ops.losses import smoothed_cross_entropy
+
+POSITIONS, WIDTH, VOCABULARY = 7, 5, 11
+
+
+def inputs(never=None):
+    states = torch.randn(POSITIONS, WIDTH, requires_grad=True)
+    weight = torch.randn(VOCABULARY, WIDTH, requires_grad=True)
+    bias = torch.randn(VOCABULARY)
+    targets = torch.randint(VOCABULARY, (POSITIONS,))
+    if never is not None:
+        bias[never] = -1e4
+        targets[targets == never] = (never + 1) % VOCABULARY
+    return states, weight, bias, targets
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_it_is_torchs_cross_entropy_in_value_and_gradient(smoothing):
+    states, weight, bias, targets = inputs()
+    loss, plain = smoothed_cross_entropy(states, weight, bias, targets, smoothing=smoothing)
+    (3 * loss).backward()
+    found = states.grad.clone(), weight.grad.clone()
+    states.grad = weight.grad = None
+    logits = states @ weight.T + bias
+    expected = F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    (3 * expected).backward()
+    assert_close(loss, expected)
+    assert_close(plain, F.cross_entropy(logits, targets, reduction="sum"))
+    assert_close(found, (states.grad, weight.grad))
+    assert not plain.requires_grad
+    if smoothing:
+        assert not torch.allclose(loss, plain)
+
+
+def test_the_token_that_never_comes_gets_no_mass_and_no_gradient():
+    never = 3
+    states, weight, bias, targets = inputs(never)
+    loss, _ = smoothed_cross_entropy(states, weight, bias, targets, smoothing=0.3, never=never)
+    loss.backward()
+    found = states.grad.clone(), weight.grad.clone()
+    assert torch.equal(weight.grad[never], torch.zeros(WIDTH))
+    assert bool((weight.grad.abs().sum(dim=1) > 0).sum() == VOCABULARY - 1)  # and all others have one
+    # as if that token did not exist
+    states.grad = weight.grad = None
+    kept = torch.tensor([each for each in range(VOCABULARY) if each != never])
+    logits = (states @ weight.T + bias)[:, kept]
+    expected = F.cross_entropy(logits, targets - (targets > never).long(), label_smoothing=0.3, reduction="sum")
+    expected.backward()
+    assert_close(loss, expected)
+    assert_close(found, (states.grad, weight.grad))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, POSITIONS, 100])
+@pytest.mark.parametrize("never", [None, 3])
+def test_chunks_change_nothing(chunk, never):
+    states, weight, bias, targets = inputs(never)
+    results = []
+    for size in (1024, chunk):
+        states.grad = weight.grad = None
+        loss, plain = smoothed_cross_entropy(states, weight, bias, targets, smoothing=0.1, never=never, chunk=size)
+        loss.backward()
+        results.append((loss.detach(), plain, states.grad, weight.grad))
+    assert_close(*results)
+    with torch.no_grad():
+        assert_close(
+            smoothed_cross_entropy(states, weight, bias, targets, smoothing=0.1, never=never, chunk=chunk),
+            results[0][:2],
+        )
+
+
+def test_gradients_add_up_over_two_losses():
+    states, weight, bias, targets = inputs()
+    whole = torch.autograd.grad(smoothed_cross_entropy(states, weight, bias, targets)[0], weight)[0]
+    parts = sum(
+        torch.autograd.grad(smoothed_cross_entropy(states[part], weight, bias, targets[part])[0], weight)[0]
+        for part in (slice(0, 3), slice(3, None))
+    )
+    assert_close(parts, whole)
+
+
+def test_half_precision_states_meet_full_precision_weights():
+    states, weight, bias, targets = inputs()
+    expected, _ = smoothed_cross_entropy(states, weight, bias, targets, smoothing=0.1)
+    loss, _ = smoothed_cross_entropy(states.bfloat16(), weight, bias, targets, smoothing=0.1)
+    loss.backward()
+    assert loss.dtype == torch.float32
+    assert weight.grad.dtype == torch.float32
+    assert_close(loss, expected, rtol=0.05, atol=0)
