@@ -91,7 +91,7 @@ def prepare_transformers(directory: Path, rows: list[list[int]]):
     from transformers import MarianMTModel
 
     model = MarianMTModel.from_pretrained(directory / "model").eval()
-    model.generation_config.bad_words_ids = None
+    model.generation_config.bad_words_ids = model.generation_config.max_length = None
     pad = model.config.pad_token_id
 
     def decode(beam: int, tokens: int) -> list[list[int]]:

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from manyheads.look.record import recorded_attention
     from manyheads.models.transformer import Transformer, TransformerConfig
     from manyheads.nn.attention import MultiHeadAttention
+    from manyheads.nn.cache import Cache
+    from manyheads.nn.feedforward import FeedForward, GatedFeedForward
     from manyheads.nn.positions import Alibi, Buckets, Learned, Relative, Rotary, Sinusoidal
     from manyheads.tasks.translate import Translator
     from manyheads.text.tokenizer import Tokenizer
@@ -22,7 +25,23 @@ _PLACES = {
     "manyheads.tasks.translate": ("Translator",),
     "manyheads.text.tokenizer": ("Tokenizer",),
 }
-__all__ = sorted(name for names in _PLACES.values() for name in names)
+__all__ = [
+    "Alibi",
+    "Buckets",
+    "Cache",
+    "FeedForward",
+    "GatedFeedForward",
+    "Learned",
+    "MultiHeadAttention",
+    "Relative",
+    "Rotary",
+    "Sinusoidal",
+    "Tokenizer",
+    "Transformer",
+    "TransformerConfig",
+    "Translator",
+    "recorded_attention",
+]
 
 
 def __getattr__(name: str):

@@ -1,1 +1,1 @@
-"""The command line: parse, call one task, print. Commands import what they need when they run, so that help is quick."""
+"""The command line: parse, call one task, print. Commands import what they need as they run: help is quick."""

@@ -8,8 +8,12 @@ import typer
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
-    source: Annotated[list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…")] = None,
-    target: Annotated[list[Path] | None, typer.Option(help="Reference translations, line by line.", metavar="FILE…")] = None,
+    source: Annotated[
+        list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…")
+    ] = None,
+    target: Annotated[
+        list[Path] | None, typer.Option(help="Reference translations, line by line.", metavar="FILE…")
+    ] = None,
     pairs: Annotated[list[Path] | None, typer.Option(help="Both in one file: .tsv or .jsonl.", metavar="FILE…")] = None,
     fields: Annotated[
         list[str] | None, typer.Option(help="The columns (from 1) or JSON fields of source and target.", metavar="A B")

@@ -16,7 +16,7 @@ SEVERAL = {
     *("--valid-source", "--valid-target", "--valid-pairs"),
 }
 
-_UsageError = typer.BadParameter.__mro__[1]  # typer does not name the base of its errors
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore  # typer does not name the base of its errors
 
 app = typer.Typer(
     help="One attention, every Transformer: train, run and look inside Transformers on your own data.",
@@ -66,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = typer.main.get_command(app).main(repeated(arguments), prog_name="manyheads", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except _UsageError as error:
-        error.show()
-        sys.exit(error.exit_code)
+        error.show()  # type: ignore
+        sys.exit(error.exit_code)  # type: ignore
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:

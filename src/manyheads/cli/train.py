@@ -7,13 +7,16 @@ import typer
 
 app = typer.Typer(help="Train a model of your own.", no_args_is_help=True)
 
+
 def _files(help: str):
     return typer.Option(help=help, metavar="FILE…")
 
 
 @app.command()
 def translate(
-    source: Annotated[list[str] | None, _files("One sentence a line; plain, .gz or .xz. None: the sample corpus.")] = None,
+    source: Annotated[
+        list[str] | None, _files("One sentence a line; plain, .gz or .xz. None: the sample corpus.")
+    ] = None,
     target: Annotated[list[str] | None, _files("Their translations, line by line.")] = None,
     pairs: Annotated[list[str] | None, _files("Both in one file: .tsv or .jsonl, plain, .gz or .xz.")] = None,
     fields: Annotated[
@@ -28,7 +31,9 @@ def translate(
     out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/translate"),
     preset: Annotated[
         str | None,
-        typer.Option(help="transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big."),
+        typer.Option(
+            help="transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big."
+        ),
     ] = None,
     recipe: Annotated[Path | None, typer.Option(help="A recipe in TOML; flags come on top of it.")] = None,
     set_: Annotated[
@@ -53,7 +58,7 @@ def translate(
     if resume:
         if preset or recipe or any(given.values()):
             raise ConfigError("a run goes on with its own recipe; beside --resume only --out and --set are of use")
-        run_is_new(out, resume=True, overwrite=False)
+        run_is_new(out, resume=True, overwrite=overwrite)
         resolved = resumed_recipe(out, tuple(set_ or ()))
     else:
         resolved = build_recipe(preset=preset, file=recipe, data=given, assignments=tuple(set_ or ()))
@@ -63,6 +68,8 @@ def translate(
     try:
         progress = train_translator(resolved, out, resume=resume, overwrite=overwrite)
     except Stopped as stopped:
-        raise Stopped(f"{stopped}; go on with: manyheads train translate --out {out} --resume", stopped.exit_code) from None
+        raise Stopped(
+            f"{stopped}; go on with: manyheads train translate --out {out} --resume", stopped.exit_code
+        ) from None
     say(f"done after {progress.step} steps: the best model, of step {progress.best_step}, is in {out / 'model'}")
     say(f"try: echo 'a sentence' | manyheads translate {out}")

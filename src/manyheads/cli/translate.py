@@ -43,7 +43,11 @@ def _lines() -> Iterator[str]:
     from manyheads.core.errors import DataError
 
     for number, line in enumerate(sys.stdin.buffer, start=1):
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that Windows puts before UTF-8
         try:
             yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
-            raise DataError(f"standard input, line {number}: not valid UTF-8; convert it, for example with iconv") from None
+            raise DataError(
+                f"standard input, line {number}: not valid UTF-8; convert it, for example with iconv"
+            ) from None

@@ -142,5 +142,7 @@ def _fitted(value: Any, hint: Any, path: str) -> Any:
             return str(value)
         if origin in (int, bool) and type(value) is origin:
             return value
-    names = " or ".join("unset" if option is type(None) else getattr(option, "__name__", str(option)) for option in options)
+    names = " or ".join(
+        "unset" if option is type(None) else getattr(option, "__name__", str(option)) for option in options
+    )
     raise ConfigError(f"{path} is {value!r}; it must be of type {names}")

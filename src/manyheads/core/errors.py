@@ -17,14 +17,14 @@ class CheckpointError(ManyheadsError):
     """A model directory or checkpoint that is missing, damaged or of a kind that is not known."""
 
 
-class MissingExtra(ManyheadsError):
+class MissingExtra(ManyheadsError):  # noqa: N818 it says what is the matter
     """An optional part that is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs {package}, which is not installed: pip install 'manyheads[{extra}]'")
 
 
-class Stopped(ManyheadsError):
+class Stopped(ManyheadsError):  # noqa: N818
     """Training was asked to stop by a signal, and did so after saving."""
 
     def __init__(self, message: str, exit_code: int):

@@ -34,7 +34,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def directory_written_atomically(path: Path) -> Iterator[Path]:
-    """Gives a temporary directory that takes the place of `path` when the block ends well, and vanishes when it does not."""
+    """Gives a temporary directory that takes the place of `path` when the block ends well, and else vanishes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + TEMPORARY)
     shutil.rmtree(temporary, ignore_errors=True)

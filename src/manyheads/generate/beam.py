@@ -77,7 +77,9 @@ class _Search:
     def _finish(self, values: Tensor, ids: Tensor, ended: Tensor, length: int) -> None:
         # Only the best `beams` candidates may end; at its limit a sentence ends in any case.
         first = torch.arange(values.shape[1], device=values.device) < self.beams
-        ends = (ended | (self.limits[self.alive] <= length)[:, None]) & first
+        limits = self.limits[self.alive][:, None]
+        # A sentence past its limit is done, and only waits in the batch for others to leave with it.
+        ends = (ended | (limits == length)) & (limits >= length) & first
         if not bool(ends.any()):
             return
         scores = torch.where(ends, values / length_penalty(length, self.alpha), -torch.inf)

@@ -7,7 +7,7 @@ from manyheads.generate.steps import Hypothesis, Steps, Vocabulary
 
 
 def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary) -> list[Hypothesis]:
-    """One hypothesis a row, of at most `limits_N` tokens with the end; its score is the sum of its log-probabilities."""
+    """One hypothesis a row, of at most `limits_N` tokens with the end; its score is the sum of log-probabilities."""
     device = limits_N.device
     longest = int(limits_N.max())
     ids = torch.full((len(limits_N), longest), vocabulary.end, device=device)

@@ -19,7 +19,7 @@ OWN_TYPE = "manyheads-transformer"
 
 
 def save_model(directory: Path, model: Transformer, tokenizer: Tokenizer, card: str) -> None:
-    """Writes the whole directory or nothing; the published Transformer is a Marian checkpoint, variants are our own type."""
+    """Writes all of the directory or none; the published Transformer is a Marian checkpoint, variants our own type."""
     with directory_written_atomically(directory) as temporary:
         if marian.fits(model.config):
             config, tensors = marian.write_config(model.config), marian.write_tensors(model)
@@ -91,9 +91,12 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from None
+    if not isinstance(table, dict):
+        raise CheckpointError(f"{path} is not a JSON object; it is damaged or not a model's config")
+    return table
 
 
 def _write_json(path: Path, table: dict[str, Any]) -> None:

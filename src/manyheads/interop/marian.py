@@ -144,7 +144,9 @@ def write_tensors(model: Transformer) -> dict[str, Tensor]:
 def read_tensors(model: Transformer, theirs: dict[str, Tensor]) -> None:
     """Loads their weights; a name left over on either side is an error."""
     interleaved = _halves(model.config.width).argsort()
-    left = {name: _reordered(name, tensor.float(), interleaved) for name, tensor in theirs.items() if name not in _COPIES}
+    left = {
+        name: _reordered(name, tensor.float(), interleaved) for name, tensor in theirs.items() if name not in _COPIES
+    }
     own: dict[str, Tensor] = {}
     try:
         own["encoder.embedding.weight"] = own["decoder.embedding.weight"] = own["output.weight"] = left.pop(
@@ -157,9 +159,13 @@ def read_tensors(model: Transformer, theirs: dict[str, Tensor]) -> None:
             for kind in ("weight", "bias"):
                 own[f"{ours}.{kind}"] = torch.cat([left.pop(f"{name}.{kind}") for name in names])
     except KeyError as missing:
-        raise CheckpointError(f"the checkpoint has no tensor {missing}, which a Marian of its config must have") from None
+        raise CheckpointError(
+            f"the checkpoint has no tensor {missing}, which a Marian of its config must have"
+        ) from None
     if left:
-        raise CheckpointError(f"the checkpoint has tensors that a Marian of its config has not: {', '.join(sorted(left))}")
+        raise CheckpointError(
+            f"the checkpoint has tensors that a Marian of its config has not: {', '.join(sorted(left))}"
+        )
     for name, tensor in model.state_dict().items():
         if own[name].shape != tensor.shape:
             raise CheckpointError(f"{name} is of shape {list(own[name].shape)}; its config says {list(tensor.shape)}")

@@ -66,8 +66,9 @@ class TransformerConfig:
     """The id that ends a sentence."""
 
     def __post_init__(self):
-        for name in ("width", "layers", "heads", "inner"):
-            if getattr(self, name) < 1:
+        optional = ("decoder_layers", "key_value_heads", "key_width", "value_width")
+        for name in ("width", "layers", "heads", "inner", *optional):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ConfigError(f"model.{name} is {getattr(self, name)}; it must be at least 1")
         if self.width % self.heads and self.key_width is None:
             nearest = max(self.width // self.heads, 1) * self.heads
@@ -156,7 +157,9 @@ def _feedforward(config: TransformerConfig) -> nn.Module:
 class _Stack(nn.Module):
     """What encoder and decoder share: embeddings with positions and dropout, blocks, and pre-norm's last norm."""
 
-    def __init__(self, config: TransformerConfig, embedding: TokenEmbedding, block: type, layers: int, bidirectional: bool):
+    def __init__(
+        self, config: TransformerConfig, embedding: TokenEmbedding, block: type, layers: int, bidirectional: bool
+    ):
         super().__init__()
         head_width = config.key_width or config.width // config.heads
         self.embedding = embedding
@@ -232,7 +235,7 @@ class Transformer(nn.Module):
         return self.output(self.decoder(target, memory, memory_mask, cache))
 
     def reset(self) -> None:
-        """Xavier-uniform for every matrix between embeddings (Glorot and Bengio 2010), queries, keys and values as one."""
+        """Xavier-uniform for matrices between embeddings (Glorot and Bengio 2010), queries, keys and values as one."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -265,7 +268,9 @@ def transformer_tiny() -> TransformerConfig:
     return replace(transformer_base(), width=128, layers=2, heads=4, inner=512)
 
 
-PRESETS = {preset.__name__: preset for preset in (transformer_tiny, transformer_small, transformer_base, transformer_big)}
+PRESETS = {
+    preset.__name__: preset for preset in (transformer_tiny, transformer_small, transformer_base, transformer_big)
+}
 
 
 def parameters(model: nn.Module) -> int:

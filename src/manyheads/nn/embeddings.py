@@ -3,12 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-
 NEVER = -1e4  # the logit of a token that is never produced: no part in any softmax, and representable in half precision
 
 
 class TokenEmbedding(nn.Module):
-    """Rows of one matrix, multiplied by `scale` (√width in Vaswani et al. 2017, section 3.4); the pad row stays zero."""
+    """Rows of one matrix, multiplied by `scale` (√width: Vaswani et al. 2017, section 3.4); the pad row stays zero."""
 
     def __init__(self, vocabulary: int, width: int, *, pad: int | None = None, scale: float = 1.0):
         super().__init__()
@@ -28,7 +27,7 @@ class TokenEmbedding(nn.Module):
 
 
 class OutputProjection(nn.Module):
-    """Logits over the vocabulary; `weight` may be an embedding's own parameter (Press and Wolf 2017); `never` is never produced."""
+    """Logits over the vocabulary; `weight` may be an embedding's own (Press and Wolf 2017); `never` never comes."""
 
     bias: Tensor
 

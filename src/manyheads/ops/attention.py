@@ -1,6 +1,6 @@
 """Attention kernels.  Shapes:  B batch  H heads  Q query positions  K key positions  D head width  E value width
 
-A mask is bool, True = may look, of any shape that broadcasts to [B, H, Q, K]; a row with nothing to look at gives zeros.
+A mask is bool, True = may look, of any shape that broadcasts to [B, H, Q, K]; a row with nothing to see gives zeros.
 `causal` lets query i look at keys up to i, counted from the end, so that one new query sees every cached key.
 Keys and values may have fewer heads than queries (grouped queries); each then serves H / fewer query heads.
 """

@@ -22,7 +22,9 @@ def demonstrate(run: Path) -> None:
     found = translator.translate([pair.source for pair in test])
     scores = score(found, [pair.target for pair in test])
     for pair, translation in list(zip(test, found))[:: max(len(test) // 6, 1)][:6]:
-        print(f"\n  {pair.source}\n→ {translation}" + ("" if translation == pair.target else f"\n  (not {pair.target})"))
+        print(
+            f"\n  {pair.source}\n→ {translation}" + ("" if translation == pair.target else f"\n  (not {pair.target})")
+        )
     print(f"\nBLEU {scores.bleu:.1f} on {len(test)} held-out sentences   {scores.bleu_signature}")
     print(f"chrF {scores.chrf:.1f}   {scores.chrf_signature}")
     print(f"trained for {progress.seconds / 60:.1f} minutes\n")

@@ -17,7 +17,7 @@ def cross_attention(translator: Translator, source: str, target: str) -> tuple[t
     before = torch.tensor([[model.config.start, *target_ids[:-1]]], device=device)
     with torch.inference_mode(), recorded_attention(model) as weights:
         model(torch.tensor([source_ids], device=device), before)
-    layers = [w[0] for name, w in sorted(weights.items()) if name.endswith("cross_attention")]
+    layers = [w[0] for name, w in weights.items() if name.endswith("cross_attention")]  # in the order they ran
     return torch.stack(layers).cpu(), tokenizer.pieces(target_ids), tokenizer.pieces(source_ids)
 
 

@@ -26,40 +26,41 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
     changes = [f"train.steps={steps}", f"train.checkpoint_every={every}", "train.keep=5", "train.average=1"]
     changes += [f"train.valid_every={steps + 1}", "train.log_every=1"]
     with tempfile.TemporaryDirectory(prefix="manyheads-prove-") as directory:
-        whole, killed = Path(directory) / "whole", Path(directory) / "killed"
+        whole, killed, log = (Path(directory) / name for name in ("whole", "killed", "log"))
         say(f"a run of {steps} steps, undisturbed")
-        _finish(_start(["--recipe", str(file), "--out", str(whole), "--set", *changes]))
+        _finish(_start(log, "--recipe", str(file), "--out", str(whole), "--set", *changes), log)
         say(f"the same run, killed with SIGKILL once it has done step {kill_at}, with a checkpoint every {every}")
-        process = _start(["--recipe", str(file), "--out", str(killed), "--set", *changes])
-        _kill_after(process, killed / "metrics.jsonl", kill_at)
+        process = _start(log, "--recipe", str(file), "--out", str(killed), "--set", *changes)
+        _kill_after(process, log, killed / "metrics.jsonl", kill_at)
         say("that run, resumed")
-        _finish(_start(["--out", str(killed), "--resume"]))
+        _finish(_start(log, "--out", str(killed), "--resume"), log)
         ends = [Checkpoints(run / "checkpoints", keep=5).newest() for run in (whole, killed)]
         if ends[0] is None or ends[1] is None or ends[0].name != ends[1].name:
             raise ManyheadsError(f"the two runs ended at different checkpoints: {ends[0]} and {ends[1]}")
         return first_difference(ends[0], ends[1])
 
 
-def _start(arguments: list[str]) -> subprocess.Popen:
+def _start(log: Path, *arguments: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "manyheads", "train", "translate", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # Into a file, not a pipe: nobody reads while the run is watched, and a full pipe would stop it.
+    with log.open("w", encoding="utf-8") as errors:
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
 
 
-def _finish(process: subprocess.Popen) -> None:
-    _, errors = process.communicate()
-    if process.returncode:
-        raise ManyheadsError(f"training failed: {errors.strip().splitlines()[-1] if errors.strip() else 'no word why'}")
+def _finish(process: subprocess.Popen, log: Path) -> None:
+    if process.wait():
+        errors = log.read_text(encoding="utf-8").strip()
+        raise ManyheadsError(f"training failed: {errors.splitlines()[-1] if errors else 'no word why'}")
 
 
-def _kill_after(process: subprocess.Popen, metrics: Path, step: int) -> None:
+def _kill_after(process: subprocess.Popen, log: Path, metrics: Path, step: int) -> None:
     while process.poll() is None:
         if metrics.exists() and _last_step(metrics) >= step:
             process.send_signal(signal.SIGKILL)
-            process.communicate()
+            process.wait()
             return
         time.sleep(0.01)
-    if process.returncode:
-        _finish(process)
+    _finish(process, log)
     say("it was done before it could be killed; more --steps make a better proof")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from manyheads.core.errors import ConfigError
 from manyheads.generate.steps import CachedSteps, WholeSteps
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
@@ -28,6 +29,8 @@ class Finding:
 
 def check(path: Path, *, sentences: int = 24, beam: int = 4) -> list[Finding]:
     """Compares logits and whole translations of random sentences in the model's own vocabulary, on the CPU."""
+    if sentences < 1 or beam < 1:
+        raise ConfigError(f"{sentences} sentences with a beam of {beam} show nothing; both must be at least 1")
     model = Translator.load(path, device="cpu").model
     with torch.inference_mode():
         return [*_same_logits(model), *_same_translations(model, sentences, beam)]
@@ -43,7 +46,9 @@ def _same_logits(model: Transformer) -> list[Finding]:
     return [
         _close("logits through the cache = all at once", _through_cache(model, source, target), whole),
         _close("logits of a padded source = unpadded", model(padded, target), whole),
-        _close("logits in a batch = alone", torch.cat([model(s[None], t[None]) for s, t in zip(source, target)]), whole),
+        _close(
+            "logits in a batch = alone", torch.cat([model(s[None], t[None]) for s, t in zip(source, target)]), whole
+        ),
         _close("logits by the reference kernel = by the fast one", _by_reference(model, source, target), whole),
         _close("a later token leaves earlier logits as they were", model(source, changed)[:, :4], whole[:, :4]),
     ]
@@ -51,7 +56,7 @@ def _same_logits(model: Transformer) -> list[Finding]:
 
 def _same_translations(model: Transformer, sentences: int, beam: int) -> list[Finding]:
     lengths = torch.arange(sentences) % 17 + 3
-    rows = [_random_ids(model.config, 1, int(length))[0].tolist() + [model.config.end] for length in lengths]
+    rows = [[*_random_ids(model.config, 1, int(length))[0].tolist(), model.config.end] for length in lengths]
     findings = []
     for name, width in (("greedy", 1), (f"beam {beam}", beam)):
         search: Callable = lambda rows, width=width, steps=CachedSteps: [  # noqa: E731

@@ -1,5 +1,7 @@
 """Translation: a model directory in, sentences in other words out.  Training it is in `translate_training`."""
 
+import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import torch
 
 from manyheads.core.errors import ConfigError
-from manyheads.generate.beam import beam_search
+from manyheads.generate.beam import beam_search, length_penalty
 from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, Steps, Vocabulary
 from manyheads.interop.directory import load_model
@@ -51,6 +53,8 @@ class Translator:
             raise ConfigError("translate takes a list of sentences, not one string")
         if beam < 1 or not 1 <= count <= beam:
             raise ConfigError(f"{count} candidates of a beam of {beam}: the beam must be at least 1 and hold them all")
+        if not 0 <= alpha < math.inf:
+            raise ConfigError(f"the length penalty alpha is {alpha}; it must be at least 0, which is none")
         full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
         rows = self.tokenizer.encode([sentences[place] for place in full])
         found = [row[:count] for row in decode_all(self.model, rows, beam=beam, alpha=alpha)]
@@ -72,9 +76,11 @@ def decode_all(
     batch_tokens: int = BATCH_TOKENS,
     limit: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Decodes rows of source ids, batched with others of their length, and gives the beams of each in the order given."""
+    """Decodes rows of source ids, batched with others of their length, and gives the beams of each, in order."""
     device = next(model.parameters()).device
     config = model.config
+    # A table of positions ends where it ends.
+    most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
     vocabulary = Vocabulary(start=config.start, end=config.end, never=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
@@ -83,11 +89,15 @@ def decode_all(
             source = torch.full((len(places), longest), config.pad)
             for row, place in enumerate(places):
                 source[row, : len(rows[place])] = torch.tensor(rows[place])
-            limits = torch.tensor([limit or len(rows[place]) + EXTRA_TOKENS for place in places], device=device)
+            limits = [min(limit or len(rows[place]) + EXTRA_TOKENS, most) for place in places]
+            limits = torch.tensor(limits, device=device)
             memory, mask = model.encode(source.to(device))
             stepper = steps(model, memory, mask, int(limits.max()))
             if beam == 1:
-                results = [[hypothesis] for hypothesis in greedy(stepper, limits, vocabulary)]
+                results = [
+                    [Hypothesis(one.ids, one.score / float(length_penalty(min(len(one.ids) + 1, last), alpha)))]
+                    for one, last in zip(greedy(stepper, limits, vocabulary), limits.tolist(), strict=True)
+                ]
             else:
                 results = beam_search(stepper, limits, vocabulary, beams=beam, alpha=alpha)
             for place, result in zip(places, results, strict=True):

@@ -1,5 +1,6 @@
 """Training a translator: its recipe, its presets, its data, its objective and its metric."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import ConfigError, DataError, ManyheadsError
 from manyheads.core.files import write_atomically
 from manyheads.core.log import counting, say
 from manyheads.data.batching import PairBatches
@@ -95,7 +96,9 @@ def preset_recipe(name: str) -> TranslateRecipe:
     if name in ("transformer_base", "transformer_big"):
         steps = 100_000 if name == "transformer_base" else 300_000
         return TranslateRecipe(
-            data=PairData(vocabulary=37_000, batch_tokens=25_000), model=model, train=TrainConfig(steps=steps, average=5)
+            data=PairData(vocabulary=37_000, batch_tokens=25_000),
+            model=model,
+            train=TrainConfig(steps=steps, average=5),
         )
     train = TrainConfig(steps=20_000, warmup=2000, valid_every=1000, patience=10, average=5)
     return TranslateRecipe(data=PairData(), model=model, train=train)
@@ -106,10 +109,11 @@ def build_recipe(
 ) -> TranslateRecipe:
     """The recipe of a preset, changed by a TOML file, then by files given, then by assignments."""
     table = read_toml(file) if file else {}
+    named_in_file = table.pop("preset", None)
     named = {name for name, value in (data or {}).items() if value}
-    has_data = bool(named & {"source", "pairs"} or set(table.get("data", {})) & {"source", "pairs"})
-    if preset or has_data or table:
-        recipe = preset_recipe(preset or table.pop("preset", "transformer_small"))
+    has_data = bool(named & {"source", "pairs"})
+    if preset or named_in_file or has_data or table:
+        recipe = preset_recipe(preset or str(named_in_file or "transformer_small"))
     else:
         recipe = sample_recipe()
     recipe = updated(recipe, table)
@@ -133,6 +137,11 @@ def prepare(data: PairData, run: Path) -> Prepared:
     """Reads and checks every pair, trains the tokenizer where none is given, and lays token ids down in `run/data`."""
     tokenizer_directory, store_directory = run / "tokenizer", run / "data"
     valid = _valid_pairs(data)
+    if not valid:
+        raise DataError(
+            "there are no validation pairs: give them with --valid-source and --valid-target or --valid-pairs "
+            f"(without them every {HELD_OUT_EVERY}th training pair is held out)"
+        )
     if (store_directory / "store.json").exists():  # a run that goes on
         return Prepared(Tokenizer.load(tokenizer_directory), PairStore.open(store_directory), valid)
     if data.tokenizer:
@@ -174,7 +183,9 @@ def _train_pairs(data: PairData) -> Iterator[Pair]:
 
 def _valid_pairs(data: PairData) -> list[Pair]:
     if data.valid_source or data.valid_pairs:
-        return [pair for pair in _read(data.valid_source, data.valid_target, data.valid_pairs, data.fields) if all(pair)]
+        return [
+            pair for pair in _read(data.valid_source, data.valid_target, data.valid_pairs, data.fields) if all(pair)
+        ]
     if _has_valid(data):
         return _sample("valid")
     held_out = (pair for number, pair in enumerate(_all_pairs(data)) if _held_out(number))
@@ -189,7 +200,9 @@ def _held_out(number: int) -> bool:
     return number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 and number < HELD_OUT_EVERY * HELD_OUT_MOST
 
 
-def _read(source: tuple[str, ...], target: tuple[str, ...], pairs: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Pair]:
+def _read(
+    source: tuple[str, ...], target: tuple[str, ...], pairs: tuple[str, ...], names: tuple[str, ...]
+) -> Iterator[Pair]:
     return read_pairs(
         sources=[Path(path) for path in source],
         targets=[Path(path) for path in target],
@@ -235,12 +248,16 @@ class TranslationJob:
 
 def train_translator(recipe: TranslateRecipe, run: Path, *, resume: bool = False, overwrite: bool = False) -> Progress:
     """Trains into a run directory, from the start or from where it was stopped."""
+    _refuse_the_impossible(recipe, new=not resume)
     new = run_is_new(run, resume=resume, overwrite=overwrite)
-    pick_device(recipe.train.device)
     run.mkdir(parents=True, exist_ok=True)
-    if new:
-        write_atomically(run / "recipe.toml", to_toml(recipe))
-    data = prepare(recipe.data, run)
+    write_atomically(run / "recipe.toml", to_toml(recipe))
+    try:
+        data = prepare(recipe.data, run)
+    except ManyheadsError:
+        if new:
+            shutil.rmtree(run)  # so that the same command can be given again once the data is mended
+        raise
     tokenizer = data.tokenizer
     config = replace(
         recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad, start=tokenizer.start, end=tokenizer.end
@@ -254,6 +271,22 @@ def train_translator(recipe: TranslateRecipe, run: Path, *, resume: bool = False
     return Training(run, recipe.train, model, config.width, batches, TranslationJob(recipe, data, run)).fit()
 
 
+def _refuse_the_impossible(recipe: TranslateRecipe, *, new: bool) -> None:
+    """Asks for the device, builds the model without memory and looks for the files, before any is written."""
+    pick_device(recipe.train.device)
+    if new and (recipe.data.source or recipe.data.pairs):
+        data = recipe.data
+        _read(data.source, data.target, data.pairs, data.fields)
+        _read(data.valid_source, data.valid_target, data.valid_pairs, data.fields)
+    if recipe.model.positions.kind == "learned" and recipe.data.longest > recipe.model.positions.length:
+        raise ConfigError(
+            f"data.longest lets pairs of {recipe.data.longest} tokens in, but model.positions.length ends at "
+            f"{recipe.model.positions.length}; lower the one or raise the other"
+        )
+    with torch.device("meta"):
+        Transformer(replace(recipe.model, vocabulary=3, pad=0, start=0, end=1))
+
+
 def resumed_recipe(run: Path, assignments: tuple[str, ...]) -> TranslateRecipe:
     """The recipe of a run that goes on; its training may be changed, its data and model may not."""
     recipe = updated(TranslateRecipe(), read_toml(run / "recipe.toml"))
@@ -261,6 +294,4 @@ def resumed_recipe(run: Path, assignments: tuple[str, ...]) -> TranslateRecipe:
     for section in fields(recipe):
         if section.name != "train" and getattr(changed, section.name) != getattr(recipe, section.name):
             raise ConfigError(f"{section.name} of a run cannot change when it goes on; only train.… can")
-    if changed != recipe:
-        write_atomically(run / "recipe.toml", to_toml(changed))
     return changed

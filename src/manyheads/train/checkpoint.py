@@ -5,13 +5,14 @@ import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
-from manyheads.core.files import TEMPORARY, directory_written_atomically, sha256
+from manyheads.core.files import directory_written_atomically, recover_directory, sha256
 from manyheads.core.log import warn
 from manyheads.train.optim import load_optimizer_tensors, optimizer_tensors
 
@@ -69,7 +70,7 @@ class Checkpoints:
                 save_file(weights_of(model), temporary / _WEIGHTS)
                 tensors = {name: t.cpu().contiguous() for name, t in optimizer_tensors(optimizer, model).items()}
                 save_file(tensors, temporary / _OPTIMIZER)
-                state = {"progress": asdict(progress)}
+                state: dict[str, Any] = {"progress": asdict(progress)}
                 state["files"] = {name: sha256(temporary / name) for name in (_WEIGHTS, _OPTIMIZER)}
                 state["checksum"] = _checksum(state)
                 (temporary / _STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
@@ -77,13 +78,15 @@ class Checkpoints:
             newest = self.paths()[-1:]
             intact = f"; {newest[0].name} is intact" if newest else ""
             raise CheckpointError(f"checkpoint {path.name} could not be written ({error}){intact}") from error
-        for old in self.paths()[: -self.keep]:
-            shutil.rmtree(old)
+        for old in [*self.paths()[: -self.keep], *self.directory.glob("step-*.*")]:
+            shutil.rmtree(old)  # the oldest, and what a killed run left unfinished
         return path
 
     def paths(self) -> list[Path]:
         """Whole or damaged, oldest first."""
-        return sorted(path for path in self.directory.glob("step-*") if not path.name.endswith(TEMPORARY))
+        for previous in self.directory.glob("step-*.previous"):
+            recover_directory(previous.with_suffix(""))
+        return sorted(path for path in self.directory.glob("step-*") if not path.suffix)
 
     def newest(self) -> Path | None:
         """The newest checkpoint whose checksums hold, with a warning for each that is passed over."""
@@ -116,9 +119,13 @@ def first_difference(one: Path, other: Path) -> str | None:
     for file in (_WEIGHTS, _OPTIMIZER):
         mine, theirs = load_file(one / file), load_file(other / file)
         for name in sorted(set(mine) | set(theirs)):
-            if name not in mine or name not in theirs or not torch.equal(mine[name], theirs[name]):
+            if name not in mine or name not in theirs or not torch.equal(_bits(mine[name]), _bits(theirs[name])):
                 return f"{name} in {file}"
     return None
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.flatten().view(torch.uint8)  # 0.0 equals -0.0, and NaN not even itself; their bits are what they are
 
 
 def _checksum(state: dict) -> str:

@@ -50,7 +50,16 @@ class TrainConfig:
     """Everything random follows from it."""
 
     def __post_init__(self):
-        for name in ("steps", "warmup", "accumulate", "valid_every", "checkpoint_every", "keep", "average", "log_every"):
+        for name in (
+            "steps",
+            "warmup",
+            "accumulate",
+            "valid_every",
+            "checkpoint_every",
+            "keep",
+            "average",
+            "log_every",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 1")
         for name, known in (
@@ -60,6 +69,13 @@ class TrainConfig:
         ):
             if getattr(self, name) not in known:
                 raise ConfigError(f"train.{name} is '{getattr(self, name)}'; it can be {', '.join(known)}")
+        for name in ("weight_decay", "clip", "patience"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 0")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ConfigError(f"train.learning_rate is {self.learning_rate}; it must be above 0")
+        if not 0 <= self.seed < 2**32:
+            raise ConfigError(f"train.seed is {self.seed}; it must be at least 0 and below {2**32}")
         if not 0 <= self.smoothing < 1:
             raise ConfigError(f"train.smoothing is {self.smoothing}; it must be at least 0 and below 1")
         if self.average > self.keep:

@@ -65,7 +65,9 @@ class Training:
         if newest:
             self.progress = self.checkpoints.load(newest, self.model, self.optimizer)
         elif self.checkpoints.paths():
-            raise CheckpointError(f"every checkpoint in {self.checkpoints.directory} is damaged; start with --overwrite")
+            raise CheckpointError(
+                f"every checkpoint in {self.checkpoints.directory} is damaged; start with --overwrite"
+            )
         progress, config = self.progress, self.config
         self.metrics = Metrics(self.run, progress.step)
         self.display = Display(config.steps, progress.step)
@@ -108,7 +110,7 @@ class Training:
             options["lr"] = rate
         self.model.train()
         tokens = sum(batch.target_tokens for batch in group)
-        likelihood: Tensor | float = 0.0
+        likelihood = torch.zeros((), device=self.device)
         for batch in group:
             with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
                 loss = self.job.loss(self.model, batch.to(self.device))
@@ -209,9 +211,9 @@ class _Window:
             if not math.isfinite(loss) or not math.isfinite(norm):
                 what = "loss" if not math.isfinite(loss) else "gradient"
                 raise ManyheadsError(
-                    f"the {what} is not a finite number at step {step} (learning rate {rate:.2e}): the learning rate is "
-                    "most likely too high or the warm-up too short; lower train.learning_rate or raise train.warmup and "
-                    "go on from the last checkpoint with --resume"
+                    f"the {what} is not a finite number at step {step} (learning rate {rate:.2e}): the learning rate "
+                    "is most likely too high or the warm-up too short; lower train.learning_rate or raise train.warmup "
+                    "and go on from the last checkpoint with --resume"
                 )
         values = {
             "loss": sum(losses) / len(losses),
@@ -230,9 +232,13 @@ def pick_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ManyheadsError(f"'{name}' is not a device; use auto, cpu or cuda") from None
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ManyheadsError(f"'{name}' is not a device; use auto, cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise ManyheadsError("no GPU is to be seen; use --set train.device=cpu")
+        raise ManyheadsError("no GPU is to be seen; use the device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ManyheadsError(f"there is no {name}; the last GPU is cuda:{torch.cuda.device_count() - 1}")
     return device
 
 
@@ -242,11 +248,12 @@ def run_is_new(run: Path, *, resume: bool, overwrite: bool) -> bool:
         if resume:
             raise CheckpointError(f"{run} holds no run to go on with; leave --resume away to start one")
         return True
-    if overwrite:
-        shutil.rmtree(run)
-        return True
-    if not resume:
+    if resume and overwrite:
+        raise CheckpointError("--resume goes on with a run and --overwrite deletes it; give one of them")
+    if not resume and not overwrite:
         raise CheckpointError(f"{run} exists; go on with --resume, start anew with --overwrite, or give another --out")
     if not (run / "recipe.toml").exists():
-        raise CheckpointError(f"{run} is not a run directory: it has no recipe.toml")
-    return False
+        raise CheckpointError(f"{run} is not a run directory: it has no recipe.toml; give another --out")
+    if overwrite:
+        shutil.rmtree(run)
+    return overwrite

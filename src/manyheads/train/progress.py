@@ -76,8 +76,7 @@ class Display:
     def news(self, step: int, values: dict[str, float]) -> None:
         """Loss, learning rate and speed of the last steps."""
         text = (
-            f"loss {values['loss']:.3f}  lr {values['learning_rate']:.2e}  "
-            f"{values['tokens_per_second']:,.0f} tokens/s"
+            f"loss {values['loss']:.3f}  lr {values['learning_rate']:.2e}  {values['tokens_per_second']:,.0f} tokens/s"
         )
         if self.bar:
             self.bar.update(self.task, completed=step, news=text)

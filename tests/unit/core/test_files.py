@@ -59,9 +59,14 @@ def test_a_directory_that_fails_to_be_written_leaves_the_old_one(tmp_path, error
     path = tmp_path / "model"
     with directory_written_atomically(path) as temporary:
         (temporary / "a").write_text("old")
-    with pytest.raises(error), directory_written_atomically(path) as temporary:
-        (temporary / "a").write_text("new")
-        raise error
+
+    def write():
+        with directory_written_atomically(path) as temporary:
+            (temporary / "a").write_text("new")
+            raise error
+
+    with pytest.raises(error):
+        write()
     assert (path / "a").read_text() == "old"
     assert names(tmp_path) == ["model"]
 

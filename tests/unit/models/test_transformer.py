@@ -154,7 +154,9 @@ def block_weights_of(block) -> dict:
         norms.insert(1, block.cross_norm)
     parts = {f"norm{number}": norm for number, norm in enumerate(norms, start=1)}
     parts |= {"linear1": block.feedforward.inner, "linear2": block.feedforward.outer}
-    return weights | {f"{name}.{key}": value for name, part in parts.items() for key, value in part.state_dict().items()}
+    return weights | {
+        f"{name}.{key}": value for name, part in parts.items() for key, value in part.state_dict().items()
+    }
 
 
 @pytest.mark.parametrize("order", ["post", "pre"])
@@ -260,6 +262,9 @@ def test_embeddings_are_scaled_by_the_root_of_the_width():
     [
         ({"heads": 5}, "width 12 does not split over 5 heads; the nearest that does is 10"),
         ({"layers": 0}, "model.layers is 0; it must be at least 1"),
+        ({"decoder_layers": 0}, "model.decoder_layers is 0; it must be at least 1"),
+        ({"key_value_heads": -1}, "model.key_value_heads is -1"),
+        ({"value_width": 0}, "model.value_width is 0"),
         ({"norm_order": "mid"}, "model.norm_order is 'mid'; it can be post or pre"),
         ({"dropout": 1.0}, "model.dropout is 1.0; it must be at least 0 and below 1"),
         ({"activation": "tanhh"}, "tanhh"),

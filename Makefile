@@ -1,0 +1,54 @@
+# make demo     train a translator from scratch, in about three minutes
+# make test     install everything and run all tests but the slow ones
+# make help     all targets
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: help demo test test-slow lint format clean
+
+help:
+	@echo "make demo       train an English-German translator from scratch and look at it (about 3 minutes of training)"
+	@echo "make test       all tests but the slow ones"
+	@echo "make test-slow  the slow proofs: minutes each"
+	@echo "make lint       ruff, pyright, import-linter"
+	@echo "make format     ruff, writing"
+	@echo "make clean      remove $(VENV) and caches; runs/ stays"
+
+demo: $(VENV)/.demo
+	$(BIN)/manyheads demo
+
+test: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 …"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing manyheads into $(VENV)"
+	$(PIP) --editable '.[look]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing manyheads and what its tests need into $(VENV)"
+	$(PIP) --editable '.[dev]'
+	@touch $@

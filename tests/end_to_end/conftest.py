@@ -1,0 +1,110 @@
+"""The command line as a person uses it, and a small corpus to use it on."""
+
+import contextlib
+import io
+import os
+import random
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+WORDS = dict(
+    zip(
+        ["the", "a", "cat", "dog", "bird", "house", "tree", "sees", "likes", "finds", "old", "young", "red"],
+        ["die", "eine", "Katze", "Hündin", "Möwe", "Hütte", "Tanne", "sieht", "mag", "findet", "alte", "junge", "rote"],
+    )
+)
+SMALL = [
+    *("model.width=32", "model.heads=2", "model.layers=1", "model.inner=48", "model.dropout=0.0"),
+    *("data.vocabulary=330", "data.batch_tokens=300", "train.warmup=20", "train.learning_rate=0.01"),
+    *("train.valid_every=1000", "train.checkpoint_every=1000", "train.average=1", "train.device=cpu"),
+]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def typed(*arguments, stdin: bytes = b"", cwd: Path | None = None) -> Result:
+    """A command in a process of its own."""
+    done = subprocess.run(
+        command(*arguments), input=stdin, capture_output=True, cwd=cwd, env=environment(), timeout=120
+    )
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def command(*arguments) -> list[str]:
+    return [sys.executable, "-m", "manyheads", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    """Ours, and as many threads as we have, since their number decides the order of sums."""
+    return {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+
+
+def called(*arguments, stdin: bytes = b"") -> Result:
+    """The same command in this process, which spares it the two seconds of importing torch."""
+    from manyheads.cli.main import main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin))
+    code = 0
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main([str(argument) for argument in arguments])
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    finally:
+        sys.stdin = before
+    for stream in (out, err):
+        stream.flush()
+    return Result(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())  # type: ignore
+
+
+def trained(out: Path, *arguments, steps: int, by=called) -> Result:
+    """A small run; `arguments` end in assignments, or in none."""
+    flags = [*arguments]
+    if "--set" not in flags:
+        flags.append("--set")
+    place = flags.index("--set") + 1
+    result = by("train", "translate", "--out", out, *flags[:place], *SMALL, f"train.steps={steps}", *flags[place:])
+    assert result.code == 0, result.err
+    return result
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    """train.en, train.de, valid.en and valid.de: German word for English word."""
+    folder = tmp_path_factory.mktemp("corpus")
+    source = random.Random(1)
+    for name, count in (("train", 800), ("valid", 25)):
+        lines = [" ".join(source.choices(list(WORDS), k=source.randint(1, 6))) for _ in range(count)]
+        (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        german = [" ".join(WORDS[word] for word in line.split()) for line in lines]
+        (folder / f"{name}.de").write_text("".join(f"{line}\n" for line in german), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def files(corpus) -> list:
+    return [
+        *("--source", corpus / "train.en", "--target", corpus / "train.de"),
+        *("--valid-source", corpus / "valid.en", "--valid-target", corpus / "valid.de"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def run(corpus, files, tmp_path_factory) -> Path:
+    """A run that has learned its words."""
+    out = tmp_path_factory.mktemp("runs") / "mine"
+    trained(out, *files, steps=600, by=typed)
+    return out

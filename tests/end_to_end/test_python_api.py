@@ -1,0 +1,184 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from manyheads import MultiHeadAttention, Tokenizer, Transformer, TransformerConfig, Translator, recorded_attention
+from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.interop.directory import load_model, save_model
+from manyheads.nn.positions import PositionsConfig
+from manyheads.tasks.look_translate import cross_attention, draw_cross_attention
+from manyheads.tasks.translate import decode_all
+
+LINES = ["the cat danced", "the dog sees the old tree", "a bird", "the young cat finds a small red house"]
+VARIANTS = {
+    "published": {},
+    "deep": {"layers": 11, "width": 12, "heads": 3},
+    "modern": {
+        **{"positions": PositionsConfig(kind="rotary"), "norm": "rms", "norm_order": "pre", "activation": "swiglu"},
+        **{"key_value_heads": 2, "tied": False},
+    },
+}
+
+
+def made(directory, name):
+    torch.manual_seed(5)
+    tokenizer = Tokenizer.train(LINES * 3, 280)
+    config = TransformerConfig(
+        vocabulary=len(tokenizer), width=16, heads=4, layers=2, inner=20, pad=tokenizer.pad, start=tokenizer.start,
+        end=tokenizer.end,
+    )  # fmt: skip
+    model = Transformer(replace(config, **VARIANTS[name])).eval()
+    nn.init.normal_(model.decoder.embedding.weight[: tokenizer.pad], std=1.0)
+    save_model(directory, model, tokenizer, "# A model\n")
+    return model
+
+
+@pytest.fixture(scope="module", params=["published", "modern"])
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def saved(name, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("models") / name
+    return made(directory, name), directory
+
+
+@pytest.fixture(scope="module")
+def translator(saved):
+    return Translator.load(str(saved[1]), device="cpu")
+
+
+def test_what_is_saved_is_what_is_loaded(saved):
+    model, directory = saved
+    loaded, tokenizer = load_model(directory)
+    assert loaded.config == model.config
+    source = torch.tensor(tokenizer.encode(["the old cat"]))
+    assert torch.equal(loaded(source, source), model(source, source))
+    assert not loaded.training
+    again = directory.with_name("again")
+    save_model(again, loaded, tokenizer, "# A model\n")
+    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+        assert (again / file).read_bytes() == (directory / file).read_bytes()
+
+
+def test_sentences_come_back_in_order_whatever_their_company(translator):
+    together = translator.translate([*LINES, "", "  "], beam=4)
+    assert len(together) == 6
+    assert together[-2:] == ["", ""]
+    assert [translator.translate([line], beam=4)[0] for line in LINES] == together[:4]
+    assert translator.translate(LINES[::-1], beam=4) == together[:4][::-1]
+    assert len(set(together[:4])) > 1
+    assert translator.translate([]) == []
+
+
+def test_candidates_have_scores_best_first(translator):
+    for beam, count in ((4, 4), (4, 2), (1, 1)):
+        for sentence, row in zip(LINES, translator.candidates(LINES[:3], beam=beam, count=count)):
+            assert len(row) == count
+            assert row[0].text == translator.translate([sentence], beam=beam)[0]
+            scores = [candidate.score for candidate in row]
+            assert scores == sorted(scores, reverse=True)
+            assert all(score < 0 for score in scores)
+            assert not any("\n" in candidate.text for candidate in row)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+@torch.no_grad()
+def test_a_score_is_the_log_probability_over_the_penalty_in_every_beam(translator, alpha):
+    """Beam 1 is greedy search, whose score is of the same kind."""
+    model, tokenizer = translator.model, translator.tokenizer
+    source = tokenizer.encode(LINES[:1])
+    for beam in (1, 3):
+        best = decode_all(model, source, beam=beam, alpha=alpha)[0][0]
+        limit = len(source[0]) + 50
+        target = torch.tensor([[*best.ids, model.config.end][:limit]])
+        before = torch.cat([torch.tensor([[model.config.start]]), target[:, :-1]], dim=1)
+        chosen = model(torch.tensor(source), before).log_softmax(dim=-1).gather(2, target[:, :, None]).sum()
+        assert best.score == pytest.approx(float(chosen) / ((5 + target.shape[1]) / 6) ** alpha, abs=1e-3)
+
+
+def test_what_cannot_be_asked_is_a_sentence(translator, tmp_path):
+    with pytest.raises(ConfigError, match="a list of sentences, not one string"):
+        translator.translate("the cat")
+    with pytest.raises(ConfigError, match="5 candidates of a beam of 4"):
+        translator.candidates(LINES, beam=4, count=5)
+    with pytest.raises(ConfigError, match="the beam must be at least 1"):
+        translator.translate(LINES, beam=0)
+    with pytest.raises(CheckpointError, match="nowhere does not exist"):
+        Translator.load(tmp_path / "nowhere")
+
+
+def test_attention_is_recorded_beside_the_fast_kernel(translator):
+    model, tokenizer = translator.model, translator.tokenizer
+    source = torch.nn.utils.rnn.pad_sequence(
+        [torch.tensor(row) for row in tokenizer.encode(LINES[:2])], batch_first=True, padding_value=tokenizer.pad
+    )
+    target = torch.full((2, 3), 7)
+    kernels = [part.kernel for part in model.modules() if isinstance(part, MultiHeadAttention)]
+    expected = model(source, target)
+    with recorded_attention(model) as weights:
+        assert torch.equal(model(source, target), expected)
+    assert [part.kernel for part in model.modules() if isinstance(part, MultiHeadAttention)] == kernels
+    assert len(weights) == 3 * model.config.layers
+    heads, length = model.config.heads, source.shape[1]
+    for place, found in weights.items():
+        shape = {"encoder": (length, length), "decoder": (3, length if "cross" in place else 3)}[place.split(".")[0]]
+        assert found.shape == (2, heads, *shape)
+        assert_close(found.sum(dim=-1), torch.ones(2, heads, shape[0]))
+        assert not found.requires_grad
+    padding = source == tokenizer.pad
+    assert padding.any()
+    assert not weights["decoder.blocks.0.cross_attention"].transpose(1, 3)[padding].any()
+    assert not weights["decoder.blocks.1.self_attention"].triu(1).any()
+
+
+def test_kernels_are_put_back_even_after_an_error(translator):
+    model = translator.model
+    before = [part.kernel for part in model.modules() if isinstance(part, MultiHeadAttention)]
+
+    def fail():
+        with recorded_attention(model):
+            assert [part.kernel for part in model.modules() if isinstance(part, MultiHeadAttention)] != before
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [part.kernel for part in model.modules() if isinstance(part, MultiHeadAttention)] == before
+
+
+def test_weights_recorded_are_those_that_made_the_output(translator):
+    """From the recorded weights and the values alone, the attention's output follows."""
+    model = translator.model
+    block = model.decoder.blocks[0]
+    attention = block.self_attention
+    x = torch.randn(1, 4, model.config.width)
+    with recorded_attention(block) as weights:
+        out = attention(x)
+    values = attention.projection(x).split(attention.parts, dim=-1)[2].unflatten(-1, (attention.key_value_heads, -1))
+    values = values.transpose(1, 2).repeat_interleave(attention.heads // attention.key_value_heads, dim=1)
+    mixed = (weights["self_attention"] @ values).transpose(1, 2).flatten(2)
+    assert_close(attention.output(mixed), out)
+
+
+def test_cross_attention_is_stacked_layer_by_layer(tmp_path):
+    model = made(tmp_path, "deep")  # so deep that block 10 would come before block 2 by name
+    translator = Translator.load(tmp_path, device="cpu")
+    weights, rows, columns = cross_attention(translator, LINES[1], LINES[0])
+    assert weights.shape == (model.config.layers, model.config.heads, len(rows), len(columns))
+    source = torch.tensor(translator.tokenizer.encode([LINES[1]]))
+    target = torch.tensor(translator.tokenizer.encode([LINES[0]]))
+    before = torch.cat([torch.tensor([[model.config.start]]), target[:, :-1]], dim=1)
+    with torch.no_grad(), recorded_attention(model) as recorded:
+        model(source, before)
+    for layer in range(model.config.layers):
+        assert_close(weights[layer], recorded[f"decoder.blocks.{layer}.cross_attention"][0])
+
+
+def test_a_picture_of_it_is_drawn(translator, tmp_path):
+    pytest.importorskip("matplotlib")
+    draw_cross_attention(translator, LINES[0], "die Katze tanzte", tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

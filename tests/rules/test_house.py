@@ -1,0 +1,141 @@
+"""Rules of the house: what may be imported where, how long a file may be, how soon help answers."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "manyheads"
+FILES = sorted(SOURCE.rglob("*.py"))
+COMMANDS = [
+    [],
+    ["train"],
+    ["train", "translate"],
+    ["translate"],
+    ["evaluate"],
+    ["selfcheck"],
+    ["prove-resume"],
+    ["demo"],
+]
+HEAVY = ("torch", "numpy", "safetensors", "tokenizers", "sacrebleu", "matplotlib")
+
+
+def tool(name: str) -> str:
+    """A program of this environment or of the path."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if not found:
+        pytest.skip(f"{name} is not installed: pip install 'manyheads[dev]'")
+    return found
+
+
+def passes(*command: str) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
+
+
+def test_help_of_no_command_imports_torch():
+    """All of them in one process, which would remember the first that does."""
+    script = f"""
+import contextlib, io, sys
+from manyheads.cli.main import main
+for command in {COMMANDS!r}:
+    shown = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
+        main([*command, "--help"])
+    assert "Usage" in shown.getvalue(), command
+    heavy = [name for name in {HEAVY!r} if name in sys.modules]
+    assert not heavy, f"{{command}} imports {{heavy}}"
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["train", "translate"]], ids=" ".join)
+def test_help_answers_in_half_a_second(command):
+    seconds = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "manyheads", *command, "--help"], capture_output=True, check=True)
+        seconds.append(time.perf_counter() - began)
+    assert min(seconds) < 0.5
+
+
+def test_importing_the_package_is_quick_and_its_names_resolve():
+    script = """
+import sys
+import manyheads
+assert "torch" not in sys.modules
+for name in manyheads.__all__:
+    assert getattr(manyheads, name).__name__ == name
+from manyheads import *
+assert "torch" in sys.modules
+try:
+    manyheads.Nothing
+except AttributeError as error:
+    assert "Nothing" in str(error)
+else:
+    raise AssertionError("a name that is not there")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_imports_only_point_down():
+    passes(tool("lint-imports"), "--no-cache")
+
+
+def test_style():
+    passes(tool("ruff"), "check", "src", "tests")
+
+
+def test_types():
+    done = subprocess.run([tool("pyright")], cwd=ROOT, capture_output=True, text=True, check=False)
+    if not re.search(r"^\d+ errors", done.stdout, flags=re.MULTILINE):
+        pytest.skip(f"pyright could not run; it fetches its own parts from the network once: {done.stderr[-200:]}")
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_can_be_read_in_one_sitting(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 400
+
+
+def names_used(path: Path) -> set[str]:
+    """Modules imported and dotted names called in a file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Call):
+            found.add(ast.unparse(node.func))
+    return found
+
+
+UNSAFE = re.compile(
+    r"(c?pickle|_pickle|dill|joblib|shelve|marshal)(\..*)?|torch\.(load|save|package.*)|eval|exec|np\.load"
+)
+
+
+def test_opening_a_file_never_runs_code():
+    used = {str(path.relative_to(ROOT)): {n for n in names_used(path) if UNSAFE.fullmatch(n)} for path in FILES}
+    assert not {path: names for path, names in used.items() if names}
+
+
+def test_and_that_test_can_tell(tmp_path):
+    (tmp_path / "a.py").write_text("import pickle\nfrom torch import load\nimport torch\ntorch.load('x')\neval('1')\n")
+    found = {name for name in names_used(tmp_path / "a.py") if UNSAFE.fullmatch(name)}
+    assert found == {"pickle", "torch.load", "eval"}
+
+
+def test_only_the_command_line_knows_argv():
+    knowing = [path.relative_to(SOURCE).parts[0] for path in FILES if "sys.argv" in path.read_text(encoding="utf-8")]
+    assert set(knowing) <= {"cli"}

@@ -1,0 +1,248 @@
+import math
+import random
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.generate.beam import beam_search, length_penalty
+from manyheads.generate.greedy import greedy
+from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.nn.positions import PositionsConfig
+from manyheads.tasks.translate import decode_all
+
+PAD, END = 0, 1
+VOCABULARY = Vocabulary(start=PAD, end=END, never=(PAD,))
+SIZE = 5
+
+
+def logits_after(sentence: int, history: tuple[int, ...], spread: float = 2.0) -> list[float]:
+    """A language of its own for each sentence; the token that is never produced is the likeliest of all."""
+    source = random.Random(hash((sentence, history)))
+    return [9.0, *(source.gauss(0, spread) for _ in range(SIZE - 1))]
+
+
+class Language:
+    """Steps whose logits are known for every history, and which notes what it is asked."""
+
+    def __init__(self, sentences):
+        self.sentences = list(sentences)
+        self.rows = [(sentence, ()) for sentence in self.sentences]
+        self.sizes = []
+
+    def __call__(self, ids):
+        self.sizes.append(len(ids))
+        assert len(ids) == len(self.rows)
+        self.rows = [(sentence, (*history, each)) for (sentence, history), each in zip(self.rows, ids.tolist())]
+        return torch.tensor([logits_after(sentence, history[1:]) for sentence, history in self.rows])
+
+    def select(self, rows, sentences=None):
+        if sentences is not None:
+            self.sentences = [self.sentences[each] for each in sentences.tolist()]
+        self.rows = [self.rows[each] for each in rows.tolist()]
+        # rows that share a memory stand together, as many for each sentence
+        each = len(self.rows) // len(self.sentences)
+        assert [sentence for sentence, _ in self.rows] == [s for s in self.sentences for _ in range(each)]
+
+
+def log_probability(sentence, ids):
+    total = 0.0
+    for place, each in enumerate(ids):
+        logits = logits_after(sentence, tuple(ids[:place]))
+        total += logits[each] - math.log(sum(map(math.exp, logits)))
+    return total
+
+
+def every_hypothesis(sentence, limit, alpha):
+    """Every sentence that ends within the limit or is cut off there, best first."""
+    found = []
+    for length in range(1, limit + 1):
+        for body in product(range(2, SIZE), repeat=length - 1):
+            found.append(((*body,), log_probability(sentence, [*body, END]) / ((5 + length) / 6) ** alpha))
+    for body in product(range(2, SIZE), repeat=limit):
+        found.append(((*body,), log_probability(sentence, body) / ((5 + limit) / 6) ** alpha))
+    return sorted(found, key=lambda each: -each[1])
+
+
+def searched(sentences, limits, **options):
+    return beam_search(Language(sentences), torch.tensor(limits), VOCABULARY, **options)
+
+
+def flat(hypotheses):
+    return [(tuple(each.ids), pytest.approx(each.score, abs=1e-4)) for each in hypotheses]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("sentence", range(4))
+def test_a_beam_that_holds_everything_finds_everything_in_order(sentence, alpha):
+    expected = every_hypothesis(sentence, 4, alpha)
+    assert len(expected) == 1 + 3 + 9 + 27 + 81
+    found = searched([sentence], [4], beams=len(expected), alpha=alpha)[0]
+    assert len({tuple(each.ids) for each in found if len(each.ids) < 4}) == 40
+    assert [each.score for each in found] == pytest.approx([score for _, score in expected], abs=1e-4)
+    assert [tuple(each.ids) for each in found[:10]] == [ids for ids, _ in expected[:10]]
+
+
+def test_the_length_penalty_changes_who_is_best():
+    best = {alpha: [every_hypothesis(s, 4, alpha)[0][0] for s in range(12)] for alpha in (0.0, 2.0)}
+    assert sum(map(len, best[2.0])) > sum(map(len, best[0.0]))
+    for alpha, expected in best.items():
+        found = searched(range(12), [4] * 12, beams=60, alpha=alpha)
+        assert [tuple(each[0].ids) for each in found] == expected
+
+
+def test_the_penalty_is_the_papers():
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 0.6) == pytest.approx(2**0.6)
+    assert length_penalty(20, 0.0) == 1.0
+    assert torch.allclose(length_penalty(torch.tensor([1, 13]), 0.5), torch.tensor([1.0, 3**0.5]))
+
+
+def plain_beam(sentence, limit, beams, alpha):
+    """The same search for one sentence in lists: the best 2k extensions, of which the best k may end."""
+    running, finished = [((), 0.0)], []
+    for length in range(1, limit + 1):
+        extended = []
+        for ids, score in running:
+            logits = logits_after(sentence, ids)
+            normaliser = math.log(sum(map(math.exp, logits)))
+            extended += [((*ids, each), score + logits[each] - normaliser) for each in range(1, SIZE)]
+        extended = sorted(extended, key=lambda each: -each[1])[: 2 * beams]
+        for ids, score in extended[:beams]:
+            if ids[-1] == END or length == limit:
+                finished.append((tuple(each for each in ids if each != END), score / length_penalty(length, alpha)))
+        running = [each for each in extended if each[0][-1] != END][:beams]
+        finished = sorted(finished, key=lambda each: -each[1])[:beams]
+        if len(finished) == beams and finished[-1][1] >= running[0][1] / length_penalty(limit, alpha):
+            break
+    return finished
+
+
+@pytest.mark.parametrize("beams", [1, 2, 3, 4])
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_a_narrow_beam_is_the_plain_search(beams, alpha):
+    for sentence in range(10):
+        found = searched([sentence], [7], beams=beams, alpha=alpha)[0]
+        assert flat(found) == plain_beam(sentence, 7, beams, alpha)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_sentences_in_a_batch_are_as_alone_each_with_its_own_limit(beams):
+    # One in nine at its limit does not leave the batch at once, and must not go on all the same.
+    limits = [9, 9, 2, 9, 9, 9, 9, 9, 9, 1, 4, 6]
+    together = searched(range(12), limits, beams=beams)
+    alone = [searched([sentence], [limit], beams=beams)[0] for sentence, limit in enumerate(limits)]
+    assert [flat(each) for each in together] == [[(tuple(h.ids), h.score) for h in each] for each in alone]
+    assert all(len(each.ids) <= limit for found, limit in zip(together, limits) for each in found)
+    assert any(len(each.ids) > 4 for found in together for each in found)
+
+
+def test_results_are_best_first_and_never_hold_what_may_not_be():
+    for found in searched(range(20), [6] * 20, beams=4):
+        scores = [each.score for each in found]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(each.ids) for each in found}) == len(found)
+        assert all(PAD not in each.ids and END not in each.ids for each in found)
+    # and the test can tell: nothing else would keep the likeliest token away
+    found = beam_search(Language([1]), torch.tensor([6]), Vocabulary(start=PAD, end=END), beams=4)[0]
+    assert PAD in found[0].ids
+
+
+def test_a_beam_wider_than_the_vocabulary_gives_what_there_is():
+    found = searched([3], [1], beams=9)[0]
+    assert sorted(tuple(each.ids) for each in found) == [(), (2,), (3,), (4,)]
+
+
+def test_greedy_takes_the_likeliest_each_time():
+    limits = [1, 8, 8, 3, 8, 8, 8, 8, 2, 8]
+    found = greedy(Language(range(10)), torch.tensor(limits), VOCABULARY)
+    for sentence, (limit, hypothesis) in enumerate(zip(limits, found)):
+        ids = []
+        while len(ids) < limit and END not in ids:
+            logits = logits_after(sentence, tuple(ids))
+            ids.append(max(range(1, SIZE), key=logits.__getitem__))
+        assert hypothesis.ids == [each for each in ids if each != END]
+        assert hypothesis.score == pytest.approx(log_probability(sentence, ids), abs=1e-4)
+        assert len(hypothesis.ids) <= limit
+    assert len({len(each.ids) for each in found}) > 2
+
+
+def test_finished_sentences_leave_the_batch():
+    for rows_each, run in (
+        (1, lambda steps, limits: greedy(steps, limits, VOCABULARY)),
+        (3, lambda steps, limits: beam_search(steps, limits, VOCABULARY, beams=3)),
+    ):
+        steps = Language(range(40))
+        run(steps, torch.tensor([2] * 10 + [12] * 30))
+        assert steps.sizes[0] == 40
+        assert steps.sizes[-1] < 40 * rows_each / 4
+        assert all(later <= earlier for earlier, later in zip(steps.sizes[1:], steps.sizes[2:]))
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(11)
+    config = TransformerConfig(
+        vocabulary=23, width=12, layers=2, heads=3, inner=20, pad=22, start=22, end=1, norm_order="pre"
+    )
+    model = Transformer(config).eval()
+    nn.init.normal_(model.encoder.embedding.weight, std=1.0)  # so that it has much to say
+    model.output.bias[1] += 4  # and comes to an end
+    return model
+
+
+def rows(count):
+    generator = torch.Generator().manual_seed(count)
+    return [
+        [*torch.randint(2, 22, (1 + (5 * number) % 13,), generator=generator).tolist(), 1] for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_cached_is_uncached_and_batched_is_alone_in_the_order_given(model, beam):
+    sources = rows(19)
+    assert len({len(row) for row in sources}) > 5
+    found = decode_all(model, sources, beam=beam, limit=15)
+    assert [len(each) for each in found] == [beam] * 19
+    for others in (
+        decode_all(model, sources, beam=beam, limit=15, steps=WholeSteps),
+        [decode_all(model, [row], beam=beam, limit=15)[0] for row in sources],
+        decode_all(model, sources, beam=beam, limit=15, batch_tokens=60),
+        decode_all(model, sources[::-1], beam=beam, limit=15)[::-1],
+    ):
+        assert [[each.ids for each in row] for row in others] == [[each.ids for each in row] for row in found]
+        assert [each.score for row in others for each in row] == pytest.approx(
+            [each.score for row in found for each in row], abs=1e-4
+        )
+    lengths = {len(each.ids) for row in found for each in row}
+    assert len(lengths) > 1  # some end by themselves
+    assert not any(22 in each.ids for row in found for each in row)
+
+
+def test_a_translation_has_at_most_fifty_tokens_more_than_its_source(model):
+    limits = []
+
+    class Noted(CachedSteps):
+        def __init__(self, model, memory, memory_mask, capacity):
+            limits.append(capacity)
+            super().__init__(model, memory, memory_mask, capacity)
+
+    decode_all(model, [[3, 4, 1], [5, 1]], beam=2, steps=Noted)
+    assert limits == [53]
+    assert decode_all(model, [], beam=2) == []
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_table_of_positions_ends_a_translation_that_would_pass_it(beam):
+    config = TransformerConfig(
+        vocabulary=23, width=12, layers=1, heads=3, inner=20, pad=22, start=22, end=1,
+        positions=PositionsConfig(kind="learned", length=9),
+    )  # fmt: skip
+    model = Transformer(config).eval()
+    model.output.bias[1] = -1e4  # it never ends by itself
+    assert [len(row[0].ids) for row in decode_all(model, [[3, 4, 1], [5] * 8 + [1]], beam=beam)] == [9, 9]
+    with pytest.raises(ConfigError, match="10 positions asked, the table has 9"):
+        decode_all(model, [[5] * 10], beam=beam)

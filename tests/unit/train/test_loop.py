@@ -1,0 +1,345 @@
+import json
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from manyheads.core.errors import CheckpointError, ManyheadsError, Stopped
+from manyheads.data.batching import PairBatches
+from manyheads.data.store import PairStore
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.train import checkpoint
+from manyheads.train.checkpoint import Checkpoints, first_difference, weights_of
+from manyheads.train.config import TrainConfig
+from manyheads.train.loop import Training, pick_device, run_is_new
+from manyheads.train.objectives import Loss, translation_loss
+
+MODEL = TransformerConfig(vocabulary=19, width=8, layers=1, heads=2, inner=12, dropout=0.2, pad=18, start=18, end=0)
+CONFIG = TrainConfig(
+    steps=14, warmup=5, learning_rate=0.01, checkpoint_every=4, valid_every=5, log_every=3, keep=9, device="cpu", seed=3
+)
+
+
+class Killed(BaseException):
+    """What a SIGKILL is to a run: nothing is saved."""
+
+
+class Work:
+    """A task in small: validation scores as given, and things that happen at given steps."""
+
+    def __init__(self, at=None, scores=None, events=None):
+        self.at, self.scores, self.events = at or {}, scores, events if events is not None else []
+        self.calls = 0
+
+    def loss(self, model, batch):
+        self.calls += 1
+        for action in self.at.get(self.calls, ()):
+            action()
+        self.events.append(("loss", batch.source[0].tolist(), len(batch.source)))
+        return translation_loss(model, batch, smoothing=0.1)
+
+    def validate(self, model):
+        assert not model.training
+        torch.rand(3)  # a validation may draw what it likes
+        if self.scores:
+            return {"loss": self.scores.pop(0)}
+        loss = translation_loss(model, next(batches().epoch(0)))
+        return {"loss": float(loss.likelihood) / loss.tokens, "bleu": 0.0}
+
+    def keep(self, model, step, scores):
+        self.events.append(("keep", step, {name: tensor.clone() for name, tensor in weights_of(model).items()}))
+
+
+def batches(seed=3):
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(2, 9, (40,), generator=generator).tolist()
+    sources, targets = (
+        [[*torch.randint(1, 18, (length,), generator=generator).tolist(), 0] for length in lengths] for _ in range(2)
+    )
+    store = PairStore.from_ids(sources, targets)
+    found = PairBatches(store, tokens=60, pad=18, seed=seed)
+    assert found.count(0) in (5, 6, 7, 8)  # several epochs, none of which the checkpoints divide
+    return found
+
+
+def training(run, work=None, **changes):
+    torch.manual_seed(0)
+    run.mkdir(exist_ok=True)
+    return Training(run, replace(CONFIG, **changes), Transformer(MODEL), 8, batches(), work or Work())
+
+
+def records(run, kind=None):
+    found = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [each for each in found if kind in (None, each["kind"])]
+
+
+def ends(*runs):
+    return [Checkpoints(run / "checkpoints", 9).newest() for run in runs]
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGTERM)
+
+
+def kill():
+    raise Killed
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("stop", [1, 4, 5, 6, 9, 14])
+@pytest.mark.parametrize("how", [interrupt, kill])
+def test_a_run_that_was_stopped_anywhere_ends_as_the_one_that_was_not(tmp_path, accumulate, stop, how):
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    changes = {"accumulate": accumulate, "optimizer": "adamw", "weight_decay": 0.01, "schedule": "cosine"}
+    expected = training(whole, **changes).fit()
+    first = training(parted, Work({(stop - 1) * accumulate + 1: [how]}), **changes)
+    with pytest.raises((Stopped, Killed)):
+        first.fit()
+    reached = max([0, *(int(path.name[5:]) for path in first.checkpoints.paths())])
+    assert reached == (stop if how is interrupt else (stop - 1) // 4 * 4)
+    found = training(parted, **changes).fit()
+    assert first_difference(*ends(whole, parted)) is None
+    assert replace(found, seconds=0) == replace(expected, seconds=0)
+    assert records(parted, "valid") == records(whole, "valid")
+    assert [each["step"] for each in records(parted, "valid")] == [5, 10, 14]
+    steps = [each["step"] for each in records(parted, "train")]
+    assert steps == sorted(set(steps))
+
+
+def test_and_that_test_can_tell(tmp_path):
+    training(tmp_path / "one").fit()
+    for changes in ({"seed": 4}, {"accumulate": 2}, {"learning_rate": 0.011}):
+        training(tmp_path / f"{changes}", **changes).fit()
+        assert first_difference(*ends(tmp_path / "one", tmp_path / f"{changes}")) is not None
+    # a run that resumes with a batch less seen
+    parted = training(tmp_path / "two", Work({9: [interrupt]}))
+    with pytest.raises(Stopped):
+        parted.fit()
+    resumed = training(tmp_path / "two")
+    load = resumed.checkpoints.load
+    resumed.checkpoints.load = lambda *a: replace(load(*a), batch=0)
+    resumed.fit()
+    assert first_difference(*ends(tmp_path / "one", tmp_path / "two")) is not None
+
+
+def test_each_epoch_sees_every_batch_once_across_a_stop(tmp_path):
+    events = []
+    with pytest.raises(Stopped):
+        training(tmp_path, Work({4: [interrupt]}, events=events), accumulate=2, steps=7).fit()
+    training(tmp_path, Work(events=events), accumulate=2, steps=7).fit()
+    seen = [event[1:] for event in events if event[0] == "loss"]
+    expected = [(batch.source[0].tolist(), len(batch.source)) for epoch in range(4) for batch in batches().epoch(epoch)]
+    assert seen == expected[:14]
+
+
+def test_accumulated_batches_are_one_batch(tmp_path):
+    """The gradient of a token weighs the same, in whichever batch of the update it is."""
+    gradients = []
+    for accumulate in (1, 2):
+        run = training(tmp_path, accumulate=accumulate)
+        run.model.eval()
+        run.model.train = lambda *_: None  # no dropout
+        run.optimizer.step = lambda run=run: gradients.append(
+            [parameter.grad.clone() for parameter in run.model.parameters()]
+        )
+        run.window = type("Window", (), {"add": lambda *_: None})()
+        group = list(batches().epoch(0))[:2]
+        if accumulate == 1:
+            tokens = [batch.target_tokens for batch in group]
+            assert tokens[0] != tokens[1]
+            loss = sum(translation_loss(run.model, batch, smoothing=0.1).total for batch in group) / sum(tokens)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(run.model.parameters(), 1.0)
+            run.optimizer.step()
+        else:
+            run._update(group)
+    assert_close(gradients[1], gradients[0])
+
+
+def test_a_signal_is_answered_after_the_step_with_the_shells_exit_code(tmp_path):
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        run, before = tmp_path / str(code), signal.getsignal(number)
+        with pytest.raises(Stopped, match="stopped after step 2 and saved it") as stopped:
+            training(run, Work({2: [lambda number=number: signal.raise_signal(number)]})).fit()
+        assert stopped.value.exit_code == code
+        assert [path.name for path in Checkpoints(run / "checkpoints", 9).paths()] == ["step-00000002"]
+        assert signal.getsignal(number) is before
+
+
+def test_a_second_interrupt_stops_at_once_and_leaves_the_last_checkpoint(tmp_path):
+    twice = [lambda: signal.raise_signal(signal.SIGINT)] * 2
+    with pytest.raises(KeyboardInterrupt):
+        training(tmp_path, Work({6: twice})).fit()
+    assert ends(tmp_path)[0].name == "step-00000004"
+    training(tmp_path).fit()
+
+
+def test_a_second_interrupt_while_saving_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    written = checkpoint.save_file
+
+    def interrupted(tensors, path):
+        written(tensors, path)
+        if "step-00000006" in str(path):
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(checkpoint, "save_file", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        training(tmp_path, Work({6: [lambda: signal.raise_signal(signal.SIGINT)]})).fit()
+    assert ends(tmp_path)[0].name == "step-00000004"
+
+
+class Broken(Work):
+    """A loss that is not a number from a step on."""
+
+    def loss(self, model, batch):
+        found = super().loss(model, batch)
+        bad = found.total * float("nan") if self.calls >= 6 else found.total
+        return Loss(bad, bad.detach() if self.calls >= 6 else found.likelihood, found.tokens)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(tmp_path):
+    with pytest.raises(ManyheadsError, match=r"the loss is not a finite number at step 6 .*train\.learning_rate"):
+        training(tmp_path, Broken()).fit()
+    assert ends(tmp_path)[0].name == "step-00000004"  # nothing that is spoilt was saved
+    with pytest.raises(ManyheadsError, match="at step 6"):
+        training(tmp_path / "b", Broken(), log_every=100, valid_every=100, checkpoint_every=8).fit()
+    assert ends(tmp_path / "b") == [None]
+    training(tmp_path).fit()
+
+
+def test_a_gradient_that_is_no_number_stops_the_run_too(tmp_path):
+    class Infinite(Work):
+        def loss(self, model, batch):
+            found = super().loss(model, batch)
+            model.encoder.blocks[0].self_norm.bias.register_hook(lambda grad: grad * float("inf"))
+            return found
+
+    with pytest.raises(ManyheadsError, match="the gradient is not a finite number at step 1 "):
+        training(tmp_path, Infinite()).fit()
+
+
+def test_the_best_model_is_kept_and_waiting_ends_early(tmp_path):
+    work = Work(scores=[0.9, 0.5, 0.7, 0.6, 0.1])
+    progress = training(tmp_path, work, valid_every=2, patience=2).fit()
+    assert progress.step == 8
+    assert (progress.best, progress.best_step, progress.waited) == (-0.5, 4, 2)
+    assert [event[1] for event in work.events if event[0] == "keep"] == [2, 4]
+    assert ends(tmp_path)[0].name == "step-00000008"
+    patient = Work(scores=[0.9, 0.5, 0.7, 0.6, 0.1, 0.3, 0.3])
+    assert training(tmp_path / "b", patient, valid_every=2).fit().best_step == 10
+
+
+def test_patience_counts_across_a_stop(tmp_path):
+    with pytest.raises(Stopped):
+        training(tmp_path, Work({7: [interrupt]}, scores=[0.9, 0.5, 0.7]), valid_every=2, patience=2).fit()
+    assert training(tmp_path, Work(scores=[0.6, 0.1]), valid_every=2, patience=2).fit().step == 8
+
+
+def test_the_average_is_kept_where_it_is_better_and_only_there(tmp_path):
+    for name, score, kept in (("better", 0.1, True), ("worse", 0.9, False)):
+        run, work = tmp_path / name, Work(scores=[0.6, 0.5, 0.4, score])
+        training(run, work, average=3).fit()
+        last = [event for event in work.events if event[0] == "keep"][-1]
+        average = Checkpoints(run / "checkpoints", 9).averaged(3)
+        assert torch.equal(last[2]["encoder.embedding.weight"], average["encoder.embedding.weight"]) is kept
+        assert records(run, "average") == [{"kind": "average", "step": 14, "loss": score}]
+    # the run itself ends on its own weights, not on their average
+    assert first_difference(*ends(tmp_path / "better", tmp_path / "worse")) is None
+
+
+def test_metrics_past_the_checkpoint_are_made_again_and_a_cut_line_goes(tmp_path):
+    with pytest.raises(Killed):
+        training(tmp_path, Work({12: [kill]})).fit()
+    before = (tmp_path / "metrics.jsonl").read_text()
+    assert records(tmp_path)[-1]["step"] == 10
+    (tmp_path / "metrics.jsonl").write_text(before + '{"kind": "tra')
+    resumed = training(tmp_path)
+    resumed._update = lambda _: kill()
+    with pytest.raises(Killed):
+        resumed.fit()
+    assert [each["step"] for each in records(tmp_path)] == [3, 4, 5, 5, 6, 8]
+    assert (tmp_path / "metrics.jsonl").read_text() == "".join(before.splitlines(keepends=True)[:6])
+
+
+def test_metrics_hold_what_a_person_asks_for(tmp_path):
+    training(tmp_path).fit()
+    line = records(tmp_path, "train")[0]
+    assert line.keys() == {"kind", "step", "loss", "learning_rate", "gradient_norm", "tokens_per_second"}
+    assert line["learning_rate"] == pytest.approx(0.01 * 3 / 5)
+    assert 1 < line["loss"] < 10
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_gradients_are_clipped(tmp_path):
+    norms = {}
+    for clip in (0.0, 0.01):
+        run = training(tmp_path / str(clip), clip=clip, steps=1)
+        step = run.optimizer.step
+
+        def noted(run=run, step=step, clip=clip):
+            norms[clip] = float(torch.cat([p.grad.flatten() for p in run.model.parameters()]).norm())
+            step()
+
+        run.optimizer.step = noted
+        run.fit()
+    assert norms[0.01] == pytest.approx(0.01, rel=1e-3)
+    assert norms[0.0] > 0.1
+
+
+def test_a_damaged_checkpoint_is_passed_over_when_a_run_goes_on(tmp_path):
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    training(whole).fit()
+    with pytest.raises(Stopped):
+        training(parted, Work({9: [interrupt]})).fit()
+    (ends(parted)[0] / "model.safetensors").write_bytes(b"half")
+    training(parted).fit()
+    assert first_difference(*ends(whole, parted)) is None
+
+
+def test_where_every_checkpoint_is_damaged_a_run_does_not_start_anew_by_itself(tmp_path):
+    training(tmp_path, steps=4).fit()
+    for path in Checkpoints(tmp_path / "checkpoints", 9).paths():
+        (path / "state.json").unlink()
+    with pytest.raises(CheckpointError, match=r"every checkpoint in .* is damaged; start with --overwrite"):
+        training(tmp_path).fit()
+
+
+def test_a_finished_run_can_be_finished_again_or_made_longer(tmp_path):
+    training(tmp_path, steps=6).fit()
+    before = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert training(tmp_path, steps=6).fit().step == 6
+    assert {path.name for path in (tmp_path / "checkpoints").iterdir()} == before
+    assert training(tmp_path, steps=9).fit().step == 9
+
+
+def test_devices_are_named_or_refused():
+    assert pick_device("cpu").type == "cpu"
+    assert pick_device("auto").type in ("cpu", "cuda")
+    with pytest.raises(ManyheadsError, match="'gpu' is not a device; use auto, cpu or cuda"):
+        pick_device("gpu")
+
+
+def test_a_run_directory_is_never_overwritten_unasked(tmp_path):
+    run, foreign, empty = tmp_path / "run", tmp_path / "foreign", tmp_path / "empty"
+    for directory in (run, foreign, empty):
+        directory.mkdir()
+    (run / "recipe.toml").touch()
+    (foreign / "thesis.tex").touch()
+    assert run_is_new(tmp_path / "new", resume=False, overwrite=False)
+    assert run_is_new(empty, resume=False, overwrite=False)
+    assert run_is_new(run, resume=True, overwrite=False) is False
+    with pytest.raises(CheckpointError, match="run exists; go on with --resume, start anew with --overwrite"):
+        run_is_new(run, resume=False, overwrite=False)
+    with pytest.raises(CheckpointError, match="holds no run to go on with"):
+        run_is_new(empty, resume=True, overwrite=False)
+    with pytest.raises(CheckpointError, match="give one of them"):
+        run_is_new(run, resume=True, overwrite=True)
+    assert (run / "recipe.toml").exists()
+    for resume in (True, False):
+        with pytest.raises(CheckpointError, match="foreign is not a run directory"):
+            run_is_new(foreign, resume=resume, overwrite=not resume)
+    assert (foreign / "thesis.tex").exists()  # --overwrite deletes runs, and nothing else
+    assert run_is_new(run, resume=False, overwrite=True)
+    assert not run.exists()

@@ -1,0 +1,103 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from manyheads.core.errors import ConfigError
+from manyheads.train.config import TrainConfig
+from manyheads.train.optim import build_optimizer, learning_rate, load_optimizer_tensors, optimizer_tensors
+
+
+@pytest.mark.parametrize("step", [1, 2, 3999, 4000, 4001, 100_000])
+def test_the_schedule_is_the_papers(step):
+    expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+    assert learning_rate(step, TrainConfig(), 512) == pytest.approx(expected)
+
+
+def test_a_peak_of_ones_own_is_reached_after_the_warmup():
+    for schedule in ("inverse_sqrt", "cosine", "constant"):
+        config = TrainConfig(learning_rate=0.3, warmup=10, steps=100, schedule=schedule)
+        rates = [learning_rate(step, config, 512) for step in range(1, 101)]
+        assert max(rates) == rates[9] == pytest.approx(0.3)
+        assert rates[:10] == pytest.approx([0.03 * step for step in range(1, 11)])
+
+
+def test_each_schedule_falls_as_it_says():
+    def rate(schedule, step):
+        return learning_rate(step, TrainConfig(learning_rate=1.0, warmup=20, steps=120, schedule=schedule), 8)
+
+    assert rate("inverse_sqrt", 80) == pytest.approx(0.5)
+    assert rate("constant", 80) == 1.0
+    assert rate("cosine", 70) == pytest.approx(0.55)
+    assert rate("cosine", 45) == pytest.approx(0.1 + 0.45 * (1 + math.cos(math.pi / 4)))
+    assert rate("cosine", 120) == pytest.approx(0.1)
+
+
+def trained(optimizer, model, steps, seed=0):
+    for step in range(steps):
+        torch.manual_seed(seed + step)
+        optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = 0.1
+        model(torch.randn(4, 5)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_an_optimizer_goes_on_from_its_tensors_as_if_it_had_not_stopped(kind):
+    config = TrainConfig(optimizer=kind, weight_decay=0.1)
+    torch.manual_seed(1)
+    model, copy, forgetful = (nn.Sequential(nn.Linear(5, 7), nn.LayerNorm(7)) for _ in range(3))
+    optimizer = build_optimizer(model, config)
+    trained(optimizer, model, 3)
+    tensors = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizer, model).items()}
+    assert {name.rpartition("/")[0] for name in tensors} == dict(model.named_parameters()).keys()
+    for other in (copy, forgetful):
+        other.load_state_dict(model.state_dict())
+    resumed = build_optimizer(copy, config)
+    load_optimizer_tensors(resumed, copy, tensors)
+    trained(optimizer, model, 2, seed=3)
+    trained(resumed, copy, 2, seed=3)
+    trained(build_optimizer(forgetful, config), forgetful, 2, seed=3)
+    assert all(torch.equal(one, other) for one, other in zip(model.parameters(), copy.parameters()))
+    assert not torch.equal(model[0].weight, forgetful[0].weight)
+
+
+def test_adam_is_the_papers_and_matrices_alone_decay_under_adamw():
+    model = nn.Linear(3, 2)
+    adam = build_optimizer(model, TrainConfig(weight_decay=0.5))
+    assert adam.defaults["betas"] == (0.9, 0.98)
+    assert adam.defaults["eps"] == 1e-9
+    before = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
+    for kind, factor in (("adam", 1.0), ("adamw", 0.95)):
+        model.load_state_dict(before)
+        optimizer = build_optimizer(model, TrainConfig(optimizer=kind, weight_decay=0.5))
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+        (model(torch.ones(1, 3)).sum() * 0).backward()  # no gradient, so that what moves is the decay
+        optimizer.step()
+        assert_close(model.weight.detach(), before["weight"] * factor)
+        assert_close(model.bias.detach(), before["bias"])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"steps": 0}, "train.steps is 0; it must be at least 1"),
+        ({"accumulate": 0}, "train.accumulate is 0"),
+        ({"optimizer": "sgd"}, "train.optimizer is 'sgd'; it can be adam, adamw"),
+        ({"schedule": "step"}, "train.schedule is 'step'; it can be inverse_sqrt, cosine, constant"),
+        ({"best_by": "chrf"}, "train.best_by is 'chrf'; it can be bleu, loss"),
+        ({"learning_rate": 0.0}, "train.learning_rate is 0.0; it must be above 0"),
+        ({"learning_rate": float("nan")}, "train.learning_rate is nan"),
+        ({"clip": -1.0}, "train.clip is -1.0; it must be at least 0"),
+        ({"patience": -1}, "train.patience is -1"),
+        ({"seed": -1}, "train.seed is -1"),
+        ({"smoothing": 1.0}, "train.smoothing is 1.0"),
+        ({"average": 6}, "train.average 6 needs as many checkpoints, but train.keep is 5"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(change, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        TrainConfig(**change)
