@@ -16,6 +16,9 @@ LINES = ["the cat danced", "the dog sees the old tree", "a bird", "the young cat
 VARIANTS = {
     "published": {},
     "deep": {"layers": 11, "width": 12, "heads": 3},
+    "learned": {"positions": PositionsConfig(kind="learned", length=99)},
+    "relative": {"positions": PositionsConfig(kind="relative"), "tied": False},
+    "buckets": {"positions": PositionsConfig(kind="buckets")},
     "modern": {
         **{"positions": PositionsConfig(kind="rotary"), "norm": "rms", "norm_order": "pre", "activation": "swiglu"},
         **{"key_value_heads": 2, "tied": False},
@@ -37,23 +40,16 @@ def made(directory, name):
 
 
 @pytest.fixture(scope="module", params=["published", "modern"])
-def name(request):
-    return request.param
+def translator(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("models") / request.param
+    made(directory, request.param)
+    return Translator.load(str(directory), device="cpu")
 
 
-@pytest.fixture(scope="module")
-def saved(name, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("models") / name
-    return made(directory, name), directory
-
-
-@pytest.fixture(scope="module")
-def translator(saved):
-    return Translator.load(str(saved[1]), device="cpu")
-
-
-def test_what_is_saved_is_what_is_loaded(saved):
-    model, directory = saved
+@pytest.mark.parametrize("name", VARIANTS)
+def test_what_is_saved_is_what_is_loaded(name, tmp_path):
+    directory = tmp_path / name
+    model = made(directory, name)
     loaded, tokenizer = load_model(directory)
     assert loaded.config == model.config
     source = torch.tensor(tokenizer.encode(["the old cat"]))

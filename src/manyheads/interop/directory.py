@@ -48,7 +48,7 @@ def load_model(directory: Path) -> tuple[Transformer, Tokenizer]:
         else:
             model = Transformer(updated(TransformerConfig(), config["manyheads"]))
             missing = model.load_state_dict(tensors, strict=False)
-            left = [*missing.unexpected_keys, *(set(missing.missing_keys) - _tied_names(model))]
+            left = [*missing.unexpected_keys, *(set(missing.missing_keys) - _second_names(model))]
             if left:
                 raise CheckpointError(f"config and weights do not fit each other; left over: {', '.join(sorted(left))}")
     except (KeyError, RuntimeError) as error:
@@ -105,9 +105,13 @@ def _write_json(path: Path, table: dict[str, Any]) -> None:
 
 def _distinct(model: Transformer) -> dict[str, Tensor]:
     """The state without second names of shared tensors, which safetensors refuses."""
-    tied = _tied_names(model)
-    return {name: tensor for name, tensor in model.state_dict().items() if name not in tied}
+    second = _second_names(model)
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in second}
 
 
-def _tied_names(model: Transformer) -> set[str]:
-    return {"decoder.embedding.weight", "output.weight"} if model.config.tied else set()
+def _second_names(model: Transformer) -> set[str]:
+    """Of tied embeddings, and of the positions that all blocks of a stack share."""
+    first: dict[int, str] = {}
+    return {
+        name for name, tensor in model.state_dict(keep_vars=True).items() if first.setdefault(id(tensor), name) != name
+    }
