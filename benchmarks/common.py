@@ -84,7 +84,10 @@ def marian_twin(model):
     tensors = {name: tensor.clone() for name, tensor in marian.write_tensors(model).items()}
     tensors["final_logits_bias"] = torch.zeros_like(tensors["final_logits_bias"])
     left = twin.load_state_dict(tensors, strict=False)
-    tied = {"lm_head.weight", *(f"model.{side}.embed_{what}.weight" for side in ("encoder", "decoder") for what in ("tokens", "positions"))}
+    tied = {
+        "lm_head.weight",
+        *(f"model.{side}.embed_{what}.weight" for side in ("encoder", "decoder") for what in ("tokens", "positions")),
+    }
     assert not left.unexpected_keys, left.unexpected_keys
     assert not set(left.missing_keys) - tied, left.missing_keys
     twin.tie_weights()

@@ -183,9 +183,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         build(Path(directory), options.shape)
         arguments = (directory, options.shape, str(options.sentences))
-        workers = {
-            name: Worker(__file__, name, *arguments, environment=ENVIRONMENTS.get(name)) for name in CONTENDERS
-        }
+        workers = {name: Worker(__file__, name, *arguments, environment=ENVIRONMENTS.get(name)) for name in CONTENDERS}
         print(f"shape {options.shape}, {options.sentences} sentences", flush=True)
         for beam in options.beams:
             compare(workers, beam, options.rounds, options.tokens, options.sentences)

@@ -89,7 +89,9 @@ def train_ours(work: Path) -> dict:
         batches = PairBatches(prepared.train, tokens=BATCH_TOKENS, pad=prepared.tokenizer.pad, seed=1, shuffle=True)
         steps = batches.count(0)
         never = 10 * steps
-        train = TrainConfig(steps=steps, warmup=WARMUP, log_every=LOG_EVERY, valid_every=never, checkpoint_every=never, device="cpu")
+        train = TrainConfig(
+            steps=steps, warmup=WARMUP, log_every=LOG_EVERY, valid_every=never, checkpoint_every=never, device="cpu"
+        )
         job = Job(TranslateRecipe(data=data, model=model.config, train=train), prepared, run)
         training = Training(run, train, model, model.config.width, batches, job)
         tokenised = time.perf_counter()
@@ -208,8 +210,14 @@ def compare(work: Path, rounds: int, length_of: str) -> None:
     for name, runs in found.items():
         print(f"{name}: {runs[0]['steps']} steps, validation loss {runs[0]['loss']:.3f} a token")
     for what, title in (("seconds", "training"), ("total", "reading, tokenising and training")):
-        report(f"one epoch, {title}", {name: [run["tokens"] / run[what] for run in runs] for name, runs in found.items()}, "target tokens/s")
-        print("  seconds: " + ", ".join(f"{name} {[round(run[what], 1) for run in runs]}" for name, runs in found.items()))
+        report(
+            f"one epoch, {title}",
+            {name: [run["tokens"] / run[what] for run in runs] for name, runs in found.items()},
+            "target tokens/s",
+        )
+        print(
+            "  seconds: " + ", ".join(f"{name} {[round(run[what], 1) for run in runs]}" for name, runs in found.items())
+        )
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def tiny(tokenizer, **changes) -> Transformer:
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(0.3 * torch.randn_like(parameter))
-        model.encoder.embedding.weight.mul_(2.0)
+        model.encoder.embedding.weight.mul_(3.0)
         model.output.bias[config.end] = 9.0  # so that sentences end
     return model
 

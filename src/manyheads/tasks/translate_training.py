@@ -1,73 +1,27 @@
-"""Training a translator: its recipe, its presets, its data, its objective and its metric."""
+"""Training a translator: its recipe, its presets, its objective and its metric."""
 
 import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from itertools import islice
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
-from manyheads.core.errors import ConfigError, DataError, ManyheadsError
+from manyheads.core.errors import ConfigError, ManyheadsError
 from manyheads.core.files import write_atomically
-from manyheads.core.log import counting, say
+from manyheads.core.log import say
 from manyheads.data.batching import PairBatches
-from manyheads.data.corpus import read_pairs
 from manyheads.data.store import PairStore
 from manyheads.interop.directory import save_model
 from manyheads.models.transformer import PRESETS, Transformer, TransformerConfig, parameters, transformer_tiny
 from manyheads.tasks.card import translation_card
 from manyheads.tasks.translate import decode_all, score
-from manyheads.text.tokenizer import Tokenizer
+from manyheads.tasks.translate_data import PairData, Prepared, check_files, prepare
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
 from manyheads.train.loop import Training, pick_device, run_is_new
 from manyheads.train.objectives import Loss, translation_loss
-
-HELD_OUT_EVERY, HELD_OUT_MOST = 50, 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairData:
-    """Which sentence pairs a translator learns from, and how they are cut into tokens and batches."""
-
-    source: tuple[str, ...] = ()
-    """Files with one source sentence a line, plain, .gz or .xz; no files at all: the sample corpus."""
-    target: tuple[str, ...] = ()
-    """Files with their translations, line by line."""
-    pairs: tuple[str, ...] = ()
-    """Files with both: .tsv or .jsonl, plain, .gz or .xz."""
-    fields: tuple[str, ...] = ()
-    """Which columns (from 1) or JSON fields of `pairs` are source and target; unset: 1 and 2, or source and target."""
-    valid_source: tuple[str, ...] = ()
-    """Validation files; without any, every 50th training pair is held out, up to 1,000."""
-    valid_target: tuple[str, ...] = ()
-    """Their translations."""
-    valid_pairs: tuple[str, ...] = ()
-    """Validation files with both."""
-    tokenizer: str | None = None
-    """A tokenizer.json; unset: byte-level BPE of `vocabulary` tokens is trained on both languages."""
-    vocabulary: int = 8000
-    """Tokens of the tokenizer that is trained."""
-    longest: int = 256
-    """Pairs with a side of more tokens are dropped, and counted."""
-    batch_tokens: int = 4096
-    """Target tokens of a batch, padding included."""
-
-    def __post_init__(self):
-        if self.fields and len(self.fields) != 2:
-            raise ConfigError(f"data.fields names {len(self.fields)} fields; it must name two, source and target")
-        for side in ("", "valid_"):
-            sources, targets = getattr(self, f"{side}source"), getattr(self, f"{side}target")
-            if len(sources) != len(targets):
-                raise ConfigError(f"{len(sources)} files in data.{side}source, {len(targets)} in data.{side}target")
-        if (self.valid_source or self.valid_pairs) and not (self.source or self.pairs):
-            raise ConfigError("validation files are given, but no training files; give both or neither")
-        if self.batch_tokens < 1 or self.longest < 2:
-            raise ConfigError("data.batch_tokens must be at least 1 and data.longest at least 2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,103 +73,6 @@ def build_recipe(
     recipe = updated(recipe, table)
     recipe = updated(recipe, {"data": {name: value for name, value in (data or {}).items() if value}})
     return assigned(recipe, assignments)
-
-
-Pair = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The data of a run, ready to train on."""
-
-    tokenizer: Tokenizer
-    train: PairStore
-    valid: list[Pair]
-
-
-def prepare(data: PairData, run: Path) -> Prepared:
-    """Reads and checks every pair, trains the tokenizer where none is given, and lays token ids down in `run/data`."""
-    tokenizer_directory, store_directory = run / "tokenizer", run / "data"
-    valid = _valid_pairs(data)
-    if not valid:
-        raise DataError(
-            "there are no validation pairs: give them with --valid-source and --valid-target or --valid-pairs "
-            f"(without them every {HELD_OUT_EVERY}th training pair is held out)"
-        )
-    if (store_directory / "store.json").exists():  # a run that goes on
-        return Prepared(Tokenizer.load(tokenizer_directory), PairStore.open(store_directory), valid)
-    if data.tokenizer:
-        tokenizer = Tokenizer.load(Path(data.tokenizer))
-    else:
-        with counting("reading pairs and training the tokenizer") as show:
-            lines = (line for pair in _counted(_train_pairs(data), show) for line in pair)
-            tokenizer = Tokenizer.train(lines, data.vocabulary)
-    tokenizer.save(tokenizer_directory)
-    with counting("cutting pairs into tokens") as show:
-        store = PairStore.build(store_directory, _train_pairs(data), tokenizer, longest=data.longest, on_progress=show)
-    say(f"{len(store):,} training pairs, {len(valid):,} validation pairs, {len(tokenizer):,} tokens in the vocabulary")
-    if store.dropped.too_long or store.dropped.empty:
-        say(
-            f"dropped: {store.dropped.too_long:,} pairs with a side over {data.longest} tokens (data.longest), "
-            f"{store.dropped.empty:,} with an empty side"
-        )
-    return Prepared(tokenizer, store, valid)
-
-
-@cache
-def _sample(part: str) -> list[Pair]:
-    from manyheads.data.sample import sample_corpus
-
-    return [(pair.source, pair.target) for pair in sample_corpus()[part]]
-
-
-def _all_pairs(data: PairData) -> Iterator[Pair]:
-    if not (data.source or data.pairs):
-        return iter(_sample("train"))
-    return _read(data.source, data.target, data.pairs, data.fields)
-
-
-def _train_pairs(data: PairData) -> Iterator[Pair]:
-    if _has_valid(data):
-        return _all_pairs(data)
-    return (pair for number, pair in enumerate(_all_pairs(data)) if not _held_out(number))
-
-
-def _valid_pairs(data: PairData) -> list[Pair]:
-    if data.valid_source or data.valid_pairs:
-        return [
-            pair for pair in _read(data.valid_source, data.valid_target, data.valid_pairs, data.fields) if all(pair)
-        ]
-    if _has_valid(data):
-        return _sample("valid")
-    held_out = (pair for number, pair in enumerate(_all_pairs(data)) if _held_out(number))
-    return [pair for pair in islice(held_out, HELD_OUT_MOST) if all(side.strip() for side in pair)]
-
-
-def _has_valid(data: PairData) -> bool:
-    return bool(data.valid_source or data.valid_pairs or not (data.source or data.pairs))
-
-
-def _held_out(number: int) -> bool:
-    return number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 and number < HELD_OUT_EVERY * HELD_OUT_MOST
-
-
-def _read(
-    source: tuple[str, ...], target: tuple[str, ...], pairs: tuple[str, ...], names: tuple[str, ...]
-) -> Iterator[Pair]:
-    return read_pairs(
-        sources=[Path(path) for path in source],
-        targets=[Path(path) for path in target],
-        pairs=[Path(path) for path in pairs],
-        fields=(names[0], names[1]) if names else None,
-    )
-
-
-def _counted(pairs: Iterator[Pair], show: Callable[[int], None]) -> Iterator[Pair]:
-    for number, pair in enumerate(pairs, start=1):
-        if number % 10_000 == 0:
-            show(number)
-        yield pair
 
 
 class TranslationJob:
@@ -275,9 +132,7 @@ def _refuse_the_impossible(recipe: TranslateRecipe, *, new: bool) -> None:
     """Asks for the device, builds the model without memory and looks for the files, before any is written."""
     pick_device(recipe.train.device)
     if new and (recipe.data.source or recipe.data.pairs):
-        data = recipe.data
-        _read(data.source, data.target, data.pairs, data.fields)
-        _read(data.valid_source, data.valid_target, data.valid_pairs, data.fields)
+        check_files(recipe.data)
     if recipe.model.positions.kind == "learned" and recipe.data.longest > recipe.model.positions.length:
         raise ConfigError(
             f"data.longest lets pairs of {recipe.data.longest} tokens in, but model.positions.length ends at "

@@ -179,7 +179,8 @@ class Training:
             return self.job.validate(self.model)
 
     def _score(self, scores: dict[str, float]) -> float:
-        return scores["bleu"] if self.config.best_by == "bleu" and "bleu" in scores else -scores["loss"]
+        by_bleu = self.config.best_by == "bleu" and "bleu" in scores
+        return scores["bleu"] - 1e-6 * scores["loss"] if by_bleu else -scores["loss"]  # the loss breaks ties
 
     def _out_of_patience(self) -> bool:
         out = bool(self.config.patience) and self.progress.waited >= self.config.patience
