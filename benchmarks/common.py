@@ -1,8 +1,8 @@
 """What the benchmarks share: taking turns, processes of their own, and one way to print.
 
-Contenders take turns, a round each, and the one who begins moves on from round to round: what else the machine does then
-falls on all alike. A figure is the median over rounds; a ratio is the median of the rounds' own ratios, since the runs
-of one round are close in time.
+Contenders take turns, and the one who begins moves on from round to round: what else the machine does falls on all
+alike. A figure is the median over rounds; a ratio is the median of the rounds' own ratios, since the runs of one round
+are close in time.
 """
 
 import json
@@ -118,7 +118,8 @@ class Worker:
         return json.loads(line)
 
     def close(self) -> None:
-        assert self.process.stdin and self.process.stdout
+        assert self.process.stdin
+        assert self.process.stdout
         self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()

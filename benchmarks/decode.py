@@ -81,7 +81,7 @@ def prepare_ours(directory: Path, rows: list[list[int]]):
     model, _ = load_model(directory / "model")
 
     def decode(beam: int, tokens: int) -> list[list[int]]:
-        return [found[0].ids for found in decode_all(model, rows, beam=beam, alpha=0.0, limit=tokens)]
+        return [found[0].ids for found in decode_all(model, rows, beam=beam, alpha=0.0, limit=tokens, scored=False)]
 
     return decode
 

@@ -89,7 +89,7 @@ class Torch(nn.Module):
             *(config.width, config.heads, config.layers, config.layers, config.inner, config.dropout), batch_first=True
         )
         self.transformer.encoder.norm = self.transformer.decoder.norm = None  # type: ignore
-        self.transformer.encoder.enable_nested_tensor = False  # which only serves inference
+        self.transformer.encoder.use_nested_tensor = False  # which only serves inference
         for stack in (self.transformer.encoder, self.transformer.decoder):
             for layer in stack.layers:
                 layer.dropout.p = 0.0
@@ -139,7 +139,7 @@ def _copy_attention(ours: nn.Module, theirs: nn.Module) -> None:
 
 
 def make_batches(config: TransformerConfig, tokens: int, count: int) -> list[PairBatch]:
-    """Random ids in pairs of 8 to 30 tokens a side, the sides alike in length as translations are, grouped by length."""
+    """Random ids in pairs of 8 to 30 tokens a side, both sides about equally long, grouped by length."""
     random = np.random.default_rng(7)
     sources, targets = [], []
     for _ in range(max(4000, tokens * count // 10)):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from manyheads.generate.steps import Hypothesis, Steps, Vocabulary
-from manyheads.ops.sampling import top
+from manyheads.ops.sampling import best_allowed
 
 
 def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
@@ -20,7 +20,7 @@ def beam_search(
     A sentence is done, and leaves the batch, when no hypothesis that still runs can beat its worst finished one.
     """
     search = _Search(limits_N, vocabulary, beams, alpha)
-    newest = torch.full((len(limits_N),), vocabulary.start, device=limits_N.device)
+    newest = torch.full((len(limits_N) * beams,), vocabulary.start, device=limits_N.device)
     for length in range(1, int(limits_N.max()) + 1):
         logits = steps(newest)
         parents, newest = search.extend(logits, length)
@@ -28,12 +28,12 @@ def beam_search(
         if bool(done.all()):
             break
         kept = None
-        if length == 1 or int((~done).sum()) <= 0.75 * len(done):
+        # Sentences that are done leave once they are a quarter: each leaving copies the cache of those who stay.
+        if int((~done).sum()) <= 0.75 * len(done):
             kept = (~done).nonzero().squeeze(1)
-            parents, newest = parents[kept], newest[kept]
+            newest = newest[kept]
             search.keep(kept)
-        # The first step ran one row a sentence, all others `beams` rows: parents are rows of the step just taken.
-        steps.select(parents.flatten(), kept)
+        steps.select(parents, kept)
         newest = newest.flatten()
     return search.results()
 
@@ -45,21 +45,21 @@ class _Search:
         device, sentences, longest = limits_N.device, len(limits_N), int(limits_N.max())
         self.limits, self.vocabulary, self.beams, self.alpha = limits_N, vocabulary, beams, alpha
         self.alive = torch.arange(sentences, device=device)
-        self.scores = torch.zeros(sentences, 1, device=device)
-        self.ids = torch.full((sentences, 1, longest), vocabulary.end, device=device)
+        # All beams start alike: only the first may go on, or all would stay alike.
+        self.scores = torch.full((sentences, beams), -torch.inf, device=device)
+        self.scores[:, 0] = 0.0
+        self.ids = torch.full((sentences, beams, longest), vocabulary.end, device=device)
         self.finished_scores = torch.full((sentences, beams), -torch.inf, device=device)
         self.finished_ids = torch.full((sentences, beams, longest), vocabulary.end, device=device)
 
     def extend(self, logits: Tensor, length: int) -> tuple[Tensor, Tensor]:
-        """Takes one step; gives the row each beam came from and its newest id, both [N, K]."""
-        sentences, before = self.scores.shape
-        normaliser = logits.logsumexp(dim=1, keepdim=True)
-        logits[:, self.vocabulary.never] = -torch.inf
+        """Takes one step; gives the beam each beam came from and its newest id, both [N, K]."""
+        sentences = len(self.scores)
         # Twice as many candidates as beams: even if half of them end here, enough are left to go on.
         wanted = min(2 * self.beams, logits.shape[1])
-        values, tokens = top(logits, wanted)
-        values = (values - normaliser).view(sentences, before, wanted) + self.scores[:, :, None]
-        values, best = values.flatten(1).topk(min(2 * self.beams, before * wanted))
+        values, tokens = best_allowed(logits.log_softmax(dim=1), wanted, self.vocabulary.never)
+        values = values.view(sentences, self.beams, wanted) + self.scores[:, :, None]
+        values, best = values.flatten(1).topk(min(2 * self.beams, self.beams * wanted))
         parents = best // wanted
         tokens = tokens.view(sentences, -1).gather(1, best)
         ids = self.ids.gather(1, parents[:, :, None].expand(-1, -1, self.ids.shape[2]))
@@ -71,8 +71,7 @@ class _Search:
         order = order[:, : self.beams]
         self.scores = values.masked_fill(ended, -torch.inf).gather(1, order)
         self.ids = ids.gather(1, order[:, :, None].expand(-1, -1, ids.shape[2]))
-        parents = parents.gather(1, order) + torch.arange(sentences, device=ended.device)[:, None] * before
-        return parents, tokens.gather(1, order)
+        return parents.gather(1, order), tokens.gather(1, order)
 
     def _finish(self, values: Tensor, ids: Tensor, ended: Tensor, length: int) -> None:
         # Only the best `beams` candidates may end; at its limit a sentence ends in any case.

@@ -4,10 +4,14 @@ import torch
 from torch import Tensor
 
 from manyheads.generate.steps import Hypothesis, Steps, Vocabulary
+from manyheads.ops.sampling import best_allowed
 
 
-def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary) -> list[Hypothesis]:
-    """One hypothesis a row, of at most `limits_N` tokens with the end; its score is the sum of log-probabilities."""
+def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, scored: bool = True) -> list[Hypothesis]:
+    """One hypothesis a row, of at most `limits_N` tokens with the end; its score is the sum of log-probabilities.
+
+    The best token is the best logit: without scores, which are then zero, no softmax is computed.
+    """
     device = limits_N.device
     longest = int(limits_N.max())
     ids = torch.full((len(limits_N), longest), vocabulary.end, device=device)
@@ -17,11 +21,12 @@ def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary) -> list[Hypot
     newest = torch.full((len(limits_N),), vocabulary.start, device=device)
     for step in range(longest):
         logits_NV = steps(newest)
-        normaliser = logits_NV.logsumexp(dim=1)
-        logits_NV[:, vocabulary.never] = -torch.inf
-        best, newest = logits_NV.max(dim=1)
-        newest = torch.where(running, newest, vocabulary.end)
-        scores[alive] += torch.where(running, best - normaliser, 0.0)
+        if scored:
+            logits_NV = logits_NV.log_softmax(dim=1)
+        best, newest = best_allowed(logits_NV, 1, vocabulary.never)
+        newest = torch.where(running, newest[:, 0], vocabulary.end)
+        if scored:
+            scores[alive] += torch.where(running, best[:, 0], 0.0)
         ids[alive, step] = newest
         running = running & (newest != vocabulary.end) & (limits_N[alive] > step + 1)
         left = int(running.sum())
@@ -30,7 +35,7 @@ def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary) -> list[Hypot
         # Rows that are done leave once they are a quarter: each leaving copies the cache of those who stay.
         if left <= 0.75 * len(alive):
             rows = running.nonzero().squeeze(1)
-            steps.select(rows, rows)
+            steps.select(None, rows)
             alive, newest, running = alive[rows], newest[rows], running[rows]
     return [
         Hypothesis(_until(row, vocabulary.end), score) for row, score in zip(ids.tolist(), scores.tolist(), strict=True)

@@ -1,4 +1,7 @@
-"""A decoder in mid-sentence: the newest ids in, logits of the next out.  Shapes:  N rows  V vocabulary"""
+"""A decoder in mid-sentence: the newest ids in, logits of the next out.
+
+Shapes:  R rows  N sentences  K beams  T positions  V vocabulary
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,29 +13,29 @@ from manyheads.nn.cache import Cache
 
 
 class Steps(Protocol):
-    """What greedy and beam search need of a model; rows can be dropped, repeated and reordered between steps."""
+    """What greedy and beam search need of a model in mid-sentence; rows are sentences times beams."""
 
-    def __call__(self, ids_N: Tensor) -> Tensor:
-        """Takes each row's newest id and gives the logits of the next: [N, V]."""
+    def __call__(self, ids_R: Tensor) -> Tensor:
+        """Takes each row's newest id and gives the logits of the next: [R, V]."""
         ...
 
-    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keeps these rows and, where given, these sentences of the memory that rows share."""
+    def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
+        """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
         ...
 
 
 class CachedSteps:
     """One position at a time through the key-value cache."""
 
-    def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int):
+    def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
-        self.cache = Cache(capacity)
+        self.cache = Cache(capacity, beams)
 
-    def __call__(self, ids_N: Tensor) -> Tensor:
-        return self.model.decode(ids_N[:, None], self.memory, self.memory_mask, self.cache)[:, -1]
+    def __call__(self, ids_R: Tensor) -> Tensor:
+        return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.cache)[:, -1]
 
-    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        self.cache.select(rows, sentences)
+    def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
+        self.cache.select(beams_NK, sentences)
         if sentences is not None:
             self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
 
@@ -40,18 +43,19 @@ class CachedSteps:
 class WholeSteps:
     """The whole sentence anew at each step, without a cache: slow, and what the cache is checked against."""
 
-    def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int):
+    def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
-        self.ids: Tensor | None = None
+        self.ids_NKT = torch.empty(memory.shape[0], beams, 0, dtype=torch.long, device=memory.device)
 
-    def __call__(self, ids_N: Tensor) -> Tensor:
-        self.ids = ids_N[:, None] if self.ids is None else torch.cat([self.ids, ids_N[:, None]], dim=1)
-        return self.model.decode(self.ids, self.memory, self.memory_mask)[:, -1]
+    def __call__(self, ids_R: Tensor) -> Tensor:
+        self.ids_NKT = torch.cat([self.ids_NKT, ids_R.view(*self.ids_NKT.shape[:2], 1)], dim=2)
+        return self.model.decode(self.ids_NKT.flatten(0, 1), self.memory, self.memory_mask)[:, -1]
 
-    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        if self.ids is not None:
-            self.ids = self.ids[rows]
+    def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
+        if beams_NK is not None:
+            self.ids_NKT = self.ids_NKT.gather(1, beams_NK[:, :, None].expand_as(self.ids_NKT))
         if sentences is not None:
+            self.ids_NKT = self.ids_NKT[sentences]
             self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.nn.cache import Cache
+from manyheads.nn.linear import Linear
 from manyheads.nn.positions import Positions
 from manyheads.ops.attention import sdpa
 
@@ -50,8 +50,8 @@ class MultiHeadAttention(nn.Module):
             self.key_value_heads * self.key_width,
             self.key_value_heads * self.value_width,
         )
-        self.projection = nn.Linear(width, sum(self.parts), bias=bias)
-        self.output = nn.Linear(heads * self.value_width, width, bias=bias)
+        self.projection = Linear(width, sum(self.parts), bias=bias)
+        self.output = Linear(heads * self.value_width, width, bias=bias)
         self.dropout = dropout
         self.causal = causal
         self.positions = positions or Positions()
@@ -62,44 +62,63 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """[B, T, W] in and out; `memory` may have fewer rows than x when several rows (beams) share one."""
         if memory is None:
-            q, k, v, bias = self._own_keys(x, cache)
+            q, k, v, options = self._own_keys(x, mask, cache)
         else:
-            q, k, v, bias = *self._memory_keys(x, memory, cache), None
-        dropout = self.dropout if self.training else 0.0
-        out = self.kernel(q, k, v, mask=mask, bias=bias, causal=self.causal and memory is None, dropout=dropout)
+            q, k, v, options = self._memory_keys(x, memory, mask, cache)
+        out = self.kernel(q, k, v, dropout=self.dropout if self.training else 0.0, **options)
+        # Beams that were queries of one sentence are rows again.
         out = out.transpose(1, 2).reshape(x.shape[0], x.shape[1], self.heads * self.value_width)
         return self.output(out)
 
-    def _own_keys(self, x: Tensor, cache: Cache | None):
+    def _own_keys(self, x: Tensor, mask: Tensor | None, cache: Cache | None):
         q, k, v = self.projection(x).split(self.parts, dim=-1)
         q, k, v = self._by_heads(q, self.heads), self._by_heads(k), self._by_heads(v)
         start = cache.length if cache else 0
         length = start + x.shape[1]
         q = self.positions.turn(q, start, length)
-        if cache and self.positions.turns_late:
-            k, v = cache.extend(self, k, v)
-            k = self.positions.turn(k, 0, length)
-        else:
+        bias = self.positions.bias(q, length, start)
+        if not cache or not self.positions.turns_late:
             k = self.positions.turn(k, start, length)
-            if cache:
-                k, v = cache.extend(self, k, v)
-        return q, k, v, self.positions.bias(q, length, start)
+        if cache:
+            k, v = cache.extend(self, k, v)
+            if self.positions.turns_late:
+                k = self._turned_late(k, length, cache.beams)
+            if cache.beams > 1:
+                q, bias = self._with_beams(q, bias, cache.beams)
+                return q, k, v, {"mask": cache.beam_mask(q.shape[0], q.device), "bias": bias, "causal": False}
+        return q, k, v, {"mask": mask, "bias": bias, "causal": self.causal}
 
-    def _memory_keys(self, x: Tensor, memory: Tensor, cache: Cache | None):
-        weight_q, weight_kv = self.projection.weight.split([self.parts[0], sum(self.parts[1:])])
-        bias_q, bias_kv = None, None
-        if self.projection.bias is not None:
-            bias_q, bias_kv = self.projection.bias.split([self.parts[0], sum(self.parts[1:])])
+    def _memory_keys(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: Cache | None):
+        queries, end = self.parts[0], sum(self.parts)
 
         def keys_and_values():
-            k, v = F.linear(memory, weight_kv, bias_kv).split(self.parts[1:], dim=-1)
-            return self._by_heads(k), self._by_heads(v)
+            k, v = self.projection(memory, rows=(queries, end)).split(self.parts[1:], dim=-1)
+            k, v = self._by_heads(k), self._by_heads(v)
+            # What is looked at step after step is laid out for it once.
+            return (k.contiguous(), v.contiguous()) if cache else (k, v)
 
         k, v = cache.remember(self, keys_and_values) if cache else keys_and_values()
-        q = F.linear(x, weight_q, bias_q)
+        q = self.projection(x, rows=(0, queries))
         # Rows that share a memory become more queries of it: nothing is copied.
-        q = self._by_heads(q.reshape(memory.shape[0], -1, self.parts[0]), self.heads)
-        return q, k, v
+        q = self._by_heads(q.reshape(memory.shape[0], -1, queries), self.heads)
+        return q, k, v, {"mask": mask, "bias": None, "causal": False}
+
+    def _with_beams(self, q: Tensor, bias: Tensor | None, beams: int) -> tuple[Tensor, Tensor | None]:
+        """One new position of each beam, [N · K, H, 1, D], as K queries of its sentence, and the bias to match."""
+        if q.shape[2] != 1:
+            raise ValueError(f"beams advance one position at a time, not {q.shape[2]}")
+        q = q.squeeze(2).unflatten(0, (-1, beams)).transpose(1, 2)
+        if bias is None:
+            return q, None
+        if bias.shape[0] > 1:
+            bias = bias.squeeze(2).unflatten(0, (-1, beams)).transpose(1, 2)
+        return q, bias.repeat_interleave(beams, dim=-1)
+
+    def _turned_late(self, k: Tensor, length: int, beams: int) -> Tensor:
+        """Keys cached unturned, [N, H, T · K, D], turned to their places, each beam's for itself."""
+        k = k.unflatten(2, (length, beams)).transpose(2, 3).flatten(1, 2)
+        k = self.positions.turn(k, 0, length)
+        return k.unflatten(1, (-1, beams)).transpose(2, 3).flatten(2, 3)
 
     def _by_heads(self, x: Tensor, heads: int | None = None) -> Tensor:
         return x.unflatten(-1, (heads or self.key_value_heads, -1)).transpose(1, 2)

@@ -1,35 +1,41 @@
-"""The key-value cache: what attention has already computed.  Shapes:  B rows  H heads  T positions  D head width"""
+"""The key-value cache: what attention has already computed.
+
+Shapes:  N sentences  K beams  H heads  T positions  D head width.  Rows are sentences times beams.
+"""
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 
 class Cache:
     """Keys and values of every attention of a model, made by the caller, advanced by the model.
 
-    `capacity` positions are set aside at once, so that a step writes in place and nothing grows.
+    `capacity` positions are set aside at once, so that a step writes in place and nothing grows. The beams of a
+    sentence share its keys: each looks at those of its own ancestors, so that beams change places and nothing moves.
     """
 
-    def __init__(self, capacity: int):
-        self.capacity = capacity
+    def __init__(self, capacity: int, beams: int = 1):
+        self.capacity, self.beams = capacity, beams
         self.length = 0
         self._own: dict[object, tuple[Tensor, Tensor]] = {}
         self._memory: dict[object, tuple[Tensor, Tensor]] = {}
+        self._ancestors_NKT: Tensor | None = None
 
-    def extend(self, owner: object, k_BHTD: Tensor, v_BHTD: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds new positions of self-attention behind those known; all of them so far come back."""
-        end = self.length + k_BHTD.shape[2]
+    def extend(self, owner: object, k_RHTD: Tensor, v_RHTD: Tensor) -> tuple[Tensor, Tensor]:
+        """Adds new positions of self-attention behind those known; all so far come back, [N, H, T · K, D]."""
+        end = self.length + k_RHTD.shape[2]
         if end > self.capacity:
             raise ValueError(f"{end} positions do not fit a cache of {self.capacity}")
+        new = [each.unflatten(0, (-1, self.beams)).permute(0, 2, 3, 1, 4) for each in (k_RHTD, v_RHTD)]
         if owner not in self._own:
-            self._own[owner] = tuple(  # type: ignore
-                new.new_empty(new.shape[0], new.shape[1], self.capacity, new.shape[3]) for new in (k_BHTD, v_BHTD)
-            )
-        for known, new in zip(self._own[owner], (k_BHTD, v_BHTD)):
-            known[:, :, self.length : end] = new
+            sizes = [(*each.shape[:2], self.capacity, *each.shape[3:]) for each in new]
+            self._own[owner] = (new[0].new_empty(sizes[0]), new[1].new_empty(sizes[1]))
         keys, values = self._own[owner]
-        return keys[:, :, :end], values[:, :, :end]
+        keys[:, :, self.length : end] = new[0]
+        values[:, :, self.length : end] = new[1]
+        return keys[:, :, :end].flatten(2, 3), values[:, :, :end].flatten(2, 3)
 
     def remember(self, owner: object, compute: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         """Keys and values of cross-attention: computed from the memory once."""
@@ -41,19 +47,35 @@ class Cache:
         """Called by the model when all its blocks have seen the new positions."""
         self.length += positions
 
-    def select(self, rows: Tensor, memory_rows: Tensor | None = None) -> None:
-        """Keeps these rows, in this order; beams share their sentence's memory, so that it has rows of its own."""
-        self._own = {owner: self._gathered(known, rows) for owner, known in self._own.items()}
-        if memory_rows is not None:
-            self._memory = {
-                owner: (keys[memory_rows], values[memory_rows]) for owner, (keys, values) in self._memory.items()
-            }
+    def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
+        """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
+        if beams_NK is not None:
+            ancestors = self._ancestors(beams_NK.shape[0], beams_NK.device)
+            self._ancestors_NKT = ancestors.gather(1, beams_NK[:, :, None].expand(-1, -1, ancestors.shape[2]))
+        if sentences is not None:
+            if self._ancestors_NKT is not None:
+                self._ancestors_NKT = self._ancestors_NKT[sentences]
+            self._own = {owner: self._kept(known, sentences) for owner, known in self._own.items()}
+            self._memory = {owner: (k[sentences], v[sentences]) for owner, (k, v) in self._memory.items()}
 
-    def _gathered(self, known: tuple[Tensor, Tensor], rows: Tensor) -> tuple[Tensor, Tensor]:
+    def beam_mask(self, sentences: int, device: torch.device) -> Tensor:
+        """[N, 1, K, T · K]: each beam may look at its ancestors, and at itself in the newest position."""
+        before = self._ancestors(sentences, device)
+        own = torch.arange(self.beams, device=device)
+        newest = own[None, :, None].expand(sentences, -1, 1)
+        return (torch.cat([before, newest], dim=2)[..., None] == own).flatten(2)[:, None]
+
+    def _ancestors(self, sentences: int, device: torch.device) -> Tensor:
+        """[N, K, T]: the beam that each beam came from at each position; those since the last `select` are its own."""
+        known = self._ancestors_NKT
+        if known is None:
+            known = torch.empty(sentences, self.beams, 0, dtype=torch.long, device=device)
+        own = torch.arange(self.beams, device=device)[None, :, None]
+        return torch.cat([known, own.expand(known.shape[0], -1, self.length - known.shape[2])], dim=2)
+
+    def _kept(self, known: tuple[Tensor, Tensor], sentences: Tensor) -> tuple[Tensor, Tensor]:
         # Only the positions in use are moved.
-        moved = []
-        for tensor in known:
-            fresh = tensor.new_empty(len(rows), *tensor.shape[1:])
-            fresh[:, :, : self.length] = tensor[:, :, : self.length][rows]
-            moved.append(fresh)
-        return moved[0], moved[1]
+        kept = [each.new_empty(len(sentences), *each.shape[1:]) for each in known]
+        for fresh, each in zip(kept, known):
+            fresh[:, :, : self.length] = each[:, :, : self.length][sentences]
+        return kept[0], kept[1]

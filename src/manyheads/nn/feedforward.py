@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from manyheads.core.errors import ConfigError
+from manyheads.nn.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
@@ -27,9 +28,9 @@ class FeedForward(nn.Module):
                 f"choose one of {', '.join(ACTIVATIONS)}, or swiglu for the gated layer"
             )
         self.activation = ACTIVATIONS[activation]
-        self.inner = nn.Linear(width, inner, bias=bias)
+        self.inner = Linear(width, inner, bias=bias)
         self.dropout = nn.Dropout(dropout)
-        self.outer = nn.Linear(inner, width, bias=bias)
+        self.outer = Linear(inner, width, bias=bias)
 
     def forward(self, x_W: Tensor) -> Tensor:
         return self.outer(self.dropout(self.activation(self.inner(x_W))))
@@ -40,9 +41,9 @@ class GatedFeedForward(nn.Module):
 
     def __init__(self, width: int, inner: int, dropout: float = 0.0, bias: bool = True):
         super().__init__()
-        self.gate_up = nn.Linear(width, 2 * inner, bias=bias)
+        self.gate_up = Linear(width, 2 * inner, bias=bias)
         self.dropout = nn.Dropout(dropout)
-        self.outer = nn.Linear(inner, width, bias=bias)
+        self.outer = Linear(inner, width, bias=bias)
 
     def forward(self, x_W: Tensor) -> Tensor:
         gate_I, up_I = self.gate_up(x_W).chunk(2, dim=-1)

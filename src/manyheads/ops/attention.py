@@ -13,13 +13,13 @@ from torch import Tensor
 
 from manyheads.ops.masks import causal_mask
 
+FEW = 8  # queries: with so few, as when decoding, torch's fused kernel on a CPU is slower than the formula
+
 
 def attention_weights(q_BHQD, k_BHKD, *, mask=None, bias=None, causal=False, scale=None) -> Tensor:
     """softmax(q kᵀ · scale + bias) over the keys that may be looked at: [B, H, Q, K]."""
-    groups = q_BHQD.shape[1] // k_BHKD.shape[1]
-    k_BHKD = k_BHKD.repeat_interleave(groups, dim=1)
     scale = q_BHQD.shape[-1] ** -0.5 if scale is None else scale
-    scores_BHQK = q_BHQD @ k_BHKD.transpose(-1, -2) * scale
+    scores_BHQK = (q_BHQD * scale) @ _for_each_head(k_BHKD, q_BHQD.shape[1]).transpose(-1, -2)
     if bias is not None:
         scores_BHQK = scores_BHQK + bias
     mask = _merged(mask, causal, scores_BHQK.shape[-2], scores_BHQK.shape[-1], scores_BHQK.device)
@@ -32,13 +32,14 @@ def attention_weights(q_BHQD, k_BHKD, *, mask=None, bias=None, causal=False, sca
 def reference(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=None, dropout=0.0) -> Tensor:
     """softmax(q kᵀ · scale + bias) v: section 3.2.1 of Vaswani et al. (2017), written as it reads."""
     weights_BHQK = attention_weights(q_BHQD, k_BHKD, mask=mask, bias=bias, causal=causal, scale=scale)
-    groups = q_BHQD.shape[1] // v_BHKE.shape[1]
-    return F.dropout(weights_BHQK, dropout) @ v_BHKE.repeat_interleave(groups, dim=1)
+    return F.dropout(weights_BHQK, dropout) @ _for_each_head(v_BHKE, q_BHQD.shape[1])
 
 
 def sdpa(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=None, dropout=0.0) -> Tensor:
     """The same through torch's fused kernels."""
     queries, keys = q_BHQD.shape[-2], k_BHKD.shape[-2]
+    if queries <= FEW and q_BHQD.device.type == "cpu" and torch.is_inference_mode_enabled():
+        return reference(q_BHQD, k_BHKD, v_BHKE, mask=mask, bias=bias, causal=causal, scale=scale, dropout=dropout)
     if queries == 1:
         causal = False  # one query at the end sees every key
     if causal and (mask is not None or bias is not None or queries != keys):
@@ -52,8 +53,13 @@ def sdpa(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=No
     )
 
 
+def _for_each_head(x_BHKD: Tensor, heads: int) -> Tensor:
+    groups = heads // x_BHKD.shape[1]
+    return x_BHKD if groups == 1 else x_BHKD.repeat_interleave(groups, dim=1)
+
+
 def _merged(mask: Tensor | None, causal: bool, queries: int, keys: int, device: torch.device) -> Tensor | None:
-    if not causal:
+    if not causal or queries == 1:  # one query at the end sees every key
         return mask
     triangle = causal_mask(queries, keys, device)
     return triangle if mask is None else mask & triangle

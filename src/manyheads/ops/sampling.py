@@ -23,3 +23,9 @@ def top(values_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     tail = torch.arange(blocks * _BLOCK, vocabulary).expand(rows, -1)
     values, best = torch.cat([candidates, values_NV[:, blocks * _BLOCK :]], dim=1).topk(count)
     return values, torch.cat([places, tail], dim=1).gather(1, best)
+
+
+def best_allowed(values_NV: Tensor, count: int, never: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The `count` best of each row and where they are, the tokens of `never` passed over: struck out, in place."""
+    values_NV[:, never] = -torch.inf
+    return top(values_NV, count)

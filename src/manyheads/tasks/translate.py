@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import ConfigError
 from manyheads.generate.beam import beam_search, length_penalty
@@ -18,6 +20,7 @@ from manyheads.text.tokenizer import Tokenizer
 from manyheads.train.loop import pick_device
 
 EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and these (Vaswani et al. 2017, section 6.1)
+ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
 BATCH_TOKENS = 8192  # source and cache positions of one batch of sentences
 
 
@@ -43,12 +46,17 @@ class Translator:
 
     def translate(self, sentences: Sequence[str], *, beam: int = 4, alpha: float = 0.6) -> list[str]:
         """The best translation of each sentence, in order; beam 1 is greedy search, a blank sentence stays blank."""
-        return [found[0].text for found in self.candidates(sentences, beam=beam, alpha=alpha, count=1)]
+        return [found[0].text for found in self._search(sentences, beam, alpha, count=1, scored=False)]
 
     def candidates(
         self, sentences: Sequence[str], *, beam: int = 4, alpha: float = 0.6, count: int = 4
     ) -> list[list[Translation]]:
         """The best `count` translations of each sentence with their scores, best first."""
+        return self._search(sentences, beam, alpha, count, scored=True)
+
+    def _search(
+        self, sentences: Sequence[str], beam: int, alpha: float, count: int, scored: bool
+    ) -> list[list[Translation]]:
         if isinstance(sentences, str):
             raise ConfigError("translate takes a list of sentences, not one string")
         if beam < 1 or not 1 <= count <= beam:
@@ -57,7 +65,7 @@ class Translator:
             raise ConfigError(f"the length penalty alpha is {alpha}; it must be at least 0, which is none")
         full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
         rows = self.tokenizer.encode([sentences[place] for place in full])
-        found = [row[:count] for row in decode_all(self.model, rows, beam=beam, alpha=alpha)]
+        found = [row[:count] for row in decode_all(self.model, rows, beam=beam, alpha=alpha, scored=scored)]
         texts = iter(self.tokenizer.decode([hypothesis.ids for row in found for hypothesis in row]))
         results = [[Translation("", 0.0)] for _ in sentences]
         for place, row in zip(full, found, strict=True):
@@ -75,8 +83,12 @@ def decode_all(
     steps: Callable[..., Steps] = CachedSteps,
     batch_tokens: int = BATCH_TOKENS,
     limit: int | None = None,
+    scored: bool = True,
 ) -> list[list[Hypothesis]]:
-    """Decodes rows of source ids, batched with others of their length, and gives the beams of each, in order."""
+    """Decodes rows of source ids, batched with others of their length, and gives the beams of each, in order.
+
+    Greedy search has scores only if they are asked for; `steps` and `limit` are for proofs and benchmarks.
+    """
     device = next(model.parameters()).device
     config = model.config
     # A table of positions ends where it ends.
@@ -85,24 +97,35 @@ def decode_all(
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
         for places in _batches_by_length(rows, batch_tokens, beam):
-            longest = max(len(rows[place]) for place in places)
-            source = torch.full((len(places), longest), config.pad)
-            for row, place in enumerate(places):
-                source[row, : len(rows[place])] = torch.tensor(rows[place])
-            limits = [min(limit or len(rows[place]) + EXTRA_TOKENS, most) for place in places]
-            limits = torch.tensor(limits, device=device)
-            memory, mask = model.encode(source.to(device))
-            stepper = steps(model, memory, mask, int(limits.max()))
+            batch = [rows[place] for place in places]
+            limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch], device=device)
+            memory, mask = _encoded(model, batch, device)
+            stepper = steps(model, memory, mask, int(limits.max()), beam)
             if beam == 1:
                 results = [
                     [Hypothesis(one.ids, one.score / float(length_penalty(min(len(one.ids) + 1, last), alpha)))]
-                    for one, last in zip(greedy(stepper, limits, vocabulary), limits.tolist(), strict=True)
+                    for one, last in zip(
+                        greedy(stepper, limits, vocabulary, scored=scored), limits.tolist(), strict=True
+                    )
                 ]
             else:
                 results = beam_search(stepper, limits, vocabulary, beams=beam, alpha=alpha)
             for place, result in zip(places, results, strict=True):
                 found[place] = result
     return found
+
+
+def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """The memory of rows that are sorted by length, and its mask; each piece of the batch is padded for itself."""
+    memory = torch.zeros(len(rows), max(map(len, rows)), model.config.width, device=device)
+    mask = torch.zeros(len(rows), 1, 1, memory.shape[1], dtype=torch.bool, device=device)
+    for first in range(0, len(rows), ENCODED_AT_ONCE):
+        piece = [torch.tensor(row) for row in rows[first : first + ENCODED_AT_ONCE]]
+        source = pad_sequence(piece, batch_first=True, padding_value=model.config.pad).to(device)
+        place = slice(first, first + len(piece)), slice(source.shape[1])
+        memory[place] = model.encode(source)[0].to(memory.dtype)
+        mask[:, 0, 0][place] = source != model.config.pad
+    return memory, mask
 
 
 def _batches_by_length(rows: list[list[int]], batch_tokens: int, beam: int) -> list[list[int]]:

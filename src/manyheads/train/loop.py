@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError, ManyheadsError
+from manyheads.ops.linear import forget_layouts
 from manyheads.train.checkpoint import Checkpoints, Progress, load_weights
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss
@@ -175,6 +176,7 @@ class Training:
 
     def _scores(self) -> dict[str, float]:
         self.model.eval()
+        forget_layouts()  # a compiled model trains without the function that would see its weights change
         with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
             return self.job.validate(self.model)
 

@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.generate.beam import beam_search, length_penalty
@@ -28,24 +29,22 @@ def logits_after(sentence: int, history: tuple[int, ...], spread: float = 2.0) -
 class Language:
     """Steps whose logits are known for every history, and which notes what it is asked."""
 
-    def __init__(self, sentences):
-        self.sentences = list(sentences)
-        self.rows = [(sentence, ()) for sentence in self.sentences]
+    def __init__(self, sentences, beams=1):
+        self.rows = [[(sentence, ())] * beams for sentence in sentences]
         self.sizes = []
 
     def __call__(self, ids):
         self.sizes.append(len(ids))
-        assert len(ids) == len(self.rows)
-        self.rows = [(sentence, (*history, each)) for (sentence, history), each in zip(self.rows, ids.tolist())]
-        return torch.tensor([logits_after(sentence, history[1:]) for sentence, history in self.rows])
+        new = iter(ids.tolist())
+        self.rows = [[(sentence, (*history, next(new))) for sentence, history in beams] for beams in self.rows]
+        assert next(new, None) is None  # as many ids as there are rows
+        return torch.tensor([logits_after(sentence, history[1:]) for beams in self.rows for sentence, history in beams])
 
-    def select(self, rows, sentences=None):
+    def select(self, beams, sentences):
+        if beams is not None:
+            self.rows = [[old[each] for each in row] for old, row in zip(self.rows, beams.tolist(), strict=True)]
         if sentences is not None:
-            self.sentences = [self.sentences[each] for each in sentences.tolist()]
-        self.rows = [self.rows[each] for each in rows.tolist()]
-        # rows that share a memory stand together, as many for each sentence
-        each = len(self.rows) // len(self.sentences)
-        assert [sentence for sentence, _ in self.rows] == [s for s in self.sentences for _ in range(each)]
+            self.rows = [self.rows[each] for each in sentences.tolist()]
 
 
 def log_probability(sentence, ids):
@@ -68,7 +67,7 @@ def every_hypothesis(sentence, limit, alpha):
 
 
 def searched(sentences, limits, **options):
-    return beam_search(Language(sentences), torch.tensor(limits), VOCABULARY, **options)
+    return beam_search(Language(sentences, options.get("beams", 4)), torch.tensor(limits), VOCABULARY, **options)
 
 
 def flat(hypotheses):
@@ -147,7 +146,7 @@ def test_results_are_best_first_and_never_hold_what_may_not_be():
         assert len({tuple(each.ids) for each in found}) == len(found)
         assert all(PAD not in each.ids and END not in each.ids for each in found)
     # and the test can tell: nothing else would keep the likeliest token away
-    found = beam_search(Language([1]), torch.tensor([6]), Vocabulary(start=PAD, end=END), beams=4)[0]
+    found = beam_search(Language([1], 4), torch.tensor([6]), Vocabulary(start=PAD, end=END), beams=4)[0]
     assert PAD in found[0].ids
 
 
@@ -175,9 +174,9 @@ def test_finished_sentences_leave_the_batch():
         (1, lambda steps, limits: greedy(steps, limits, VOCABULARY)),
         (3, lambda steps, limits: beam_search(steps, limits, VOCABULARY, beams=3)),
     ):
-        steps = Language(range(40))
+        steps = Language(range(40), rows_each)
         run(steps, torch.tensor([2] * 10 + [12] * 30))
-        assert steps.sizes[0] == 40
+        assert steps.sizes[0] == 40 * rows_each
         assert steps.sizes[-1] < 40 * rows_each / 4
         assert all(later <= earlier for earlier, later in zip(steps.sizes[1:], steps.sizes[2:]))
 
@@ -226,9 +225,9 @@ def test_a_translation_has_at_most_fifty_tokens_more_than_its_source(model):
     limits = []
 
     class Noted(CachedSteps):
-        def __init__(self, model, memory, memory_mask, capacity):
+        def __init__(self, model, memory, memory_mask, capacity, beams):
             limits.append(capacity)
-            super().__init__(model, memory, memory_mask, capacity)
+            super().__init__(model, memory, memory_mask, capacity, beams)
 
     decode_all(model, [[3, 4, 1], [5, 1]], beam=2, steps=Noted)
     assert limits == [53]
@@ -246,3 +245,27 @@ def test_a_table_of_positions_ends_a_translation_that_would_pass_it(beam):
     assert [len(row[0].ids) for row in decode_all(model, [[3, 4, 1], [5] * 8 + [1]], beam=beam)] == [9, 9]
     with pytest.raises(ConfigError, match="10 positions asked, the table has 9"):
         decode_all(model, [[5] * 10], beam=beam)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        *(PositionsConfig(kind=kind) for kind in ("learned", "relative", "buckets", "rotary", "alibi", "none")),
+        PositionsConfig(kind="rotary", scaling="dynamic_ntk", factor=2.0),
+        PositionsConfig(kind="rotary", scaling="yarn", factor=4.0, length=6),
+    ],
+    ids=lambda positions: f"{positions.kind}-{positions.scaling}",
+)
+def test_beams_with_any_positions_are_the_same_cached_or_not(positions):
+    torch.manual_seed(5)
+    config = TransformerConfig(
+        **{"vocabulary": 23, "width": 12, "layers": 2, "heads": 3, "inner": 20, "pad": 22, "start": 22, "end": 1},
+        **{"norm_order": "pre", "key_value_heads": 1, "positions": positions},
+    )
+    model = Transformer(config).eval()
+    nn.init.normal_(model.encoder.embedding.weight, std=1.0)
+    rows = [[3, 4, 5, 1], [6, 7, 1], [8, 9, 10, 11, 12, 1], [3, 9, 1], [2, 1]]
+    found, expected = (decode_all(model, rows, beam=3, limit=9, steps=steps) for steps in (CachedSteps, WholeSteps))
+    assert [[each.ids for each in row] for row in found] == [[each.ids for each in row] for row in expected]
+    scores = [[each.score for each in row] for row in expected]
+    assert_close([[each.score for each in row] for row in found], scores, atol=1e-4, rtol=0)

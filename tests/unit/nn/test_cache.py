@@ -56,22 +56,37 @@ def test_a_memory_is_computed_once():
     assert len(calls) == 2
 
 
-def test_rows_are_dropped_repeated_and_reordered():
+def test_sentences_are_dropped_and_reordered():
     cache, (keys, values) = filled(4, 2)
-    rows = torch.tensor([2, 0, 0, 1])
-    cache.select(rows)
-    more = torch.randn(4, H, 1, D), torch.randn(4, H, 1, E)
-    found = cache.extend("owner", *more)
-    assert torch.equal(found[0], torch.cat([keys[rows], more[0]], dim=2))
-    assert torch.equal(found[1], torch.cat([values[rows], more[1]], dim=2))
-
-
-def test_beams_move_without_moving_the_memory_they_share():
-    cache, _ = filled(4, 1)
     memory = cache.remember("cross", lambda: new(2))
-    cache.select(torch.tensor([1, 1]))
-    assert cache.remember("cross", lambda: new(2)) is memory
-    cache.select(torch.tensor([0]), torch.tensor([2, 0]))
-    kept = cache.remember("cross", lambda: new(2))
-    assert torch.equal(kept[0], memory[0][[2, 0]])
-    assert torch.equal(kept[1], memory[1][[2, 0]])
+    kept = torch.tensor([2, 0])
+    cache.select(None, kept)
+    more = torch.randn(2, H, 1, D), torch.randn(2, H, 1, E)
+    found = cache.extend("owner", *more)
+    assert torch.equal(found[0], torch.cat([keys[kept], more[0]], dim=2))
+    assert torch.equal(found[1], torch.cat([values[kept], more[1]], dim=2))
+    assert torch.equal(cache.remember("cross", lambda: new(2))[0], memory[0][kept])
+
+
+def test_a_beam_looks_at_the_keys_of_its_ancestors_which_do_not_move():
+    sentences, beams = 2, 3
+    cache = Cache(4, beams)
+    pieces = [torch.randn(sentences * beams, H, 1, D) for _ in range(3)]
+    # what copying would do: each beam's own keys, carried along whenever beams change places
+    own = torch.empty(sentences, beams, H, 0, D)
+    choices = [torch.tensor([[2, 2, 0], [1, 0, 0]]), torch.tensor([[0, 2, 1], [0, 1, 2]])]
+    for step, piece in enumerate(pieces):
+        keys, _ = cache.extend("owner", piece, piece)
+        own = torch.cat([own, piece.unflatten(0, (sentences, beams))], dim=3)
+        mask = cache.beam_mask(sentences, keys.device)
+        for sentence in range(sentences):
+            for beam in range(beams):
+                seen = keys[sentence][:, mask[sentence, 0, beam]]
+                assert torch.equal(seen, own[sentence, beam])
+        cache.advance(1)
+        if step < 2:
+            cache.select(choices[step], None)
+            own = own.gather(1, choices[step][:, :, None, None, None].expand_as(own))
+    assert torch.equal(
+        cache.extend("owner", piece, piece)[0][:, :, :3], pieces[0].unflatten(0, (2, 3)).squeeze(3).transpose(1, 2)
+    )
