@@ -1,8 +1,6 @@
 """Token ids on disk, so that a corpus may be larger than memory."""
 
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from manyheads.core.errors import DataError
+from manyheads.core.files import directory_written_atomically
 
 CHUNK_PAIRS = 10_000
 CHUNK_LETTERS = 4_000_000  # so that ten thousand whole documents do not fill the memory either
@@ -71,18 +70,11 @@ class PairStore:
         directory = Path(directory).absolute()
         if directory.exists() and (not directory.is_dir() or {each.name for each in directory.iterdir()} - {*FILES}):
             raise DataError(f"{directory} holds something else than a store of pairs; name a new directory")
-        partial = directory.with_name(f".{directory.name}.{os.getpid()}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
         try:
-            partial.mkdir(parents=True)
-            _write(partial, pairs, tokenizer, longest, on_progress)
-            if directory.exists():
-                shutil.rmtree(directory)
-            partial.rename(directory)
+            with directory_written_atomically(directory) as unfinished:
+                _write(unfinished, pairs, tokenizer, longest, on_progress)
         except OSError as error:
             raise DataError(f"{directory} cannot be written ({error}); check the free space and the rights") from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
         return cls.open(directory)
 
     @classmethod

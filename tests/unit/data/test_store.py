@@ -102,7 +102,7 @@ store.PairStore.build(Path({str(tmp_path / "store")!r}), pairs(), Bytes(), longe
 """
     assert subprocess.run([sys.executable, "-c", script]).returncode == -9
     assert not (tmp_path / "store").exists()
-    assert list(tmp_path.glob(".store.*.partial/source.ids"))  # it had begun
+    assert (tmp_path / "store.unfinished" / "source.ids").exists()  # it had begun
 
 
 def test_a_damaged_store_is_an_error(tmp_path):
