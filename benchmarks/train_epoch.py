@@ -82,7 +82,7 @@ def train_ours(work: Path) -> dict:
             self.ended = time.perf_counter()
             return {"loss": 0.0}
 
-        def keep(self, model, step, scores):
+        def keep(self, model, which, scores):
             pass
 
     with tempfile.TemporaryDirectory() as temporary:

@@ -24,7 +24,7 @@ def words(line: str) -> str:
 
 
 def checkpoints(run: Path) -> list[str]:
-    return [path.name for path in Checkpoints(run / "checkpoints", 9).paths()]
+    return [path.name for path in Checkpoints(run / "checkpoints", 9, 1).paths()]
 
 
 # Training
@@ -318,10 +318,15 @@ def test_a_run_is_made_longer_or_made_anew(formats, tmp_path):
     longer = called("train", "translate", "--out", run, "--resume", "--set", "train.steps=4")
     assert longer.code == 0
     assert "going on from step 2" in longer.err
-    assert checkpoints(run) == ["step-00000002", "step-00000004"]
+    assert checkpoints(run) == ["step-00000004"]
     assert tomllib.loads((run / "recipe.toml").read_text())["train"]["steps"] == 4
+    (tmp_path / "bad.tsv").write_text("one\ttwo\nthree\n")
+    spoilt = called("train", "translate", "--out", run, "--overwrite", "--pairs", tmp_path / "bad.tsv")
+    assert (spoilt.code, "bad.tsv" in spoilt.err) == (2, True)
+    assert checkpoints(run) == ["step-00000004"]  # the old run is only given up for one that can start
     trained(run, *formats["parallel"], "--overwrite", steps=1)
     assert checkpoints(run) == ["step-00000001"]
+    assert not run.with_name("run.previous").exists()
 
 
 def started(run: Path, *arguments) -> subprocess.Popen:

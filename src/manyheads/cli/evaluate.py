@@ -43,9 +43,9 @@ def evaluate(
     if not read:
         raise DataError("the test set has no sentences")
     found = Translator.load(model, device=device).translate([pair[0] for pair in read], beam=beam, alpha=alpha)
-    if out:
-        out.write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
     scores = score(found, [pair[1] for pair in read])
     print(f"BLEU        {scores.bleu:6.2f}   {scores.bleu_signature}")
     print(f"BLEU, lower {scores.bleu_lower:6.2f}   {scores.bleu_lower_signature}")
     print(f"chrF        {scores.chrf:6.2f}   {scores.chrf_signature}")
+    if out:
+        out.write_text("".join(f"{text}\n" for text in found), encoding="utf-8")

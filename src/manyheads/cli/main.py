@@ -1,5 +1,6 @@
 """`manyheads`: the commands, and how errors reach the user."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -60,6 +61,9 @@ def repeated(arguments: Sequence[str]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command; an error that a user can mend is one sentence and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:

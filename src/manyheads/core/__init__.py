@@ -1,1 +1,1 @@
-"""What every other package stands on: errors, configs, files, seeds, messages. No torch."""
+"""What every other package stands on: errors, configs, files, messages. No torch."""

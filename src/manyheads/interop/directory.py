@@ -10,7 +10,7 @@ from torch import Tensor
 
 from manyheads.core.configs import to_table, updated
 from manyheads.core.errors import CheckpointError
-from manyheads.core.files import directory_written_atomically, recover_directory
+from manyheads.core.files import directory_written_atomically
 from manyheads.interop import marian
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.text.tokenizer import Tokenizer
@@ -19,18 +19,25 @@ OWN_TYPE = "manyheads-transformer"
 
 
 def save_model(directory: Path, model: Transformer, tokenizer: Tokenizer, card: str) -> None:
-    """Writes all of the directory or none; the published Transformer is a Marian checkpoint, variants our own type."""
-    with directory_written_atomically(directory) as temporary:
-        if marian.fits(model.config):
-            config, tensors = marian.write_config(model.config), marian.write_tensors(model)
-            _write_json(temporary / "generation_config.json", marian.write_generation_config(model.config))
-        else:
-            config = {"model_type": OWN_TYPE, "is_encoder_decoder": True, "manyheads": to_table(model.config)}
-            tensors = {name: tensor.contiguous() for name, tensor in _distinct(model).items()}
-        _write_json(temporary / "config.json", config)
-        save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
-        tokenizer.save(temporary)
-        (temporary / "README.md").write_text(card, encoding="utf-8")
+    """Writes the whole directory or nothing: the published Transformer as Marian, a variant as our own type."""
+    try:
+        with directory_written_atomically(directory) as temporary:
+            _write_model(temporary, model)
+            tokenizer.save(temporary)
+            (temporary / "README.md").write_text(card, encoding="utf-8")
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{directory} could not be written ({error}); what was there before is intact") from error
+
+
+def _write_model(directory: Path, model: Transformer) -> None:
+    if marian.fits(model.config):
+        config, tensors = marian.write_config(model.config), marian.write_tensors(model)
+        _write_json(directory / "generation_config.json", marian.write_generation_config(model.config))
+    else:
+        config = {"model_type": OWN_TYPE, "is_encoder_decoder": True, "manyheads": to_table(model.config)}
+        tensors = {name: tensor.contiguous() for name, tensor in _distinct(model).items()}
+    _write_json(directory / "config.json", config)
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 
 def load_model(directory: Path) -> tuple[Transformer, Tokenizer]:
@@ -63,8 +70,8 @@ def load_model(directory: Path) -> tuple[Transformer, Tokenizer]:
 
 def find_model(path: Path) -> Path:
     """The model directory that a path means: itself, or `model` inside a run directory."""
-    recover_directory(path / "model")
-    for candidate in (path, path / "model"):
+    # A model that is being replaced is for a moment only there as the previous one.
+    for candidate in (path, path / "model", path / "model.previous", path.with_name(f"{path.name}.previous")):
         if (candidate / "config.json").is_file():
             return candidate
     if not path.exists():

@@ -84,6 +84,8 @@ class MultiHeadAttention(nn.Module):
             if self.positions.turns_late:
                 k = self._turned_late(k, length, cache.beams)
             if cache.beams > 1:
+                if mask is not None:
+                    raise ValueError("beams have a mask of their own; another cannot be given")
                 q, bias = self._with_beams(q, bias, cache.beams)
                 return q, k, v, {"mask": cache.beam_mask(q.shape[0], q.device), "bias": bias, "causal": False}
         return q, k, v, {"mask": mask, "bias": bias, "causal": self.causal}

@@ -1,4 +1,4 @@
-"""Where a token stands, in six ways.
+"""Where a token stands, in six ways, or not at all.
 
 Shapes:  B batch  T positions  W width  H heads  D head width  Q query positions  K key positions  L clipped distances
 """

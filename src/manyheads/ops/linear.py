@@ -3,10 +3,11 @@
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
 _HAS_LAYOUTS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-# For each weight, by the rows of it that are used: the version it was laid out at, and the layout.
+# For each weight, by the rows of it that are used: what the weight was when it was laid out, and the layout.
 _layouts = WeakTensorKeyDictionary()
 
 
@@ -14,29 +15,32 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, rows: tuple[in
     """torch's linear, of all rows of a weight or some of them; on a CPU in inference mode with a weight laid out once.
 
     Plain products lay the weight out anew at each call, which costs as much as the product itself when x has few rows.
-    A weight that is used with gradients, or written to, is laid out again when it is next used without.
+    A weight that an optimizer moved or that was written to is laid out again; only writing through `.data` goes unseen.
     """
-    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
-        if not torch.compiler.is_compiling():
-            _layouts.pop(weight, None)
-    elif _HAS_LAYOUTS and x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32:
-        part = None if bias is None else bias[slice(*rows)] if rows else bias
+    if _is_worth_a_layout(x, weight):
+        part = bias[slice(*rows)] if bias is not None and rows else bias
         return torch.ops.mkldnn._linear_pointwise(x, _layout(weight, rows), part, "none", [], "")
     if rows:
         weight, bias = weight[slice(*rows)], None if bias is None else bias[slice(*rows)]
     return F.linear(x, weight, bias)
 
 
-def forget_layouts() -> None:
-    """Needed only where weights change unseen by `linear`: in a compiled model."""
-    _layouts.clear()
+def _is_worth_a_layout(x: Tensor, weight: Tensor) -> bool:
+    if not _HAS_LAYOUTS or torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        return False
+    plain = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
+    return plain and not weight.is_inference()  # whose changes nothing counts
 
 
 def _layout(weight: Tensor, rows: tuple[int, int] | None) -> Tensor:
     known: dict = _layouts.setdefault(weight, {})  # type: ignore
-    version, layout = known.get(rows, (None, None))
-    if version != weight._version:
+    state, layout = known.get(rows, (None, None))
+    if state != (weight._version, weight.data_ptr()):
         part = weight.detach()[slice(*rows)] if rows else weight.detach()
         layout = torch.ops.mkldnn._reorder_linear_weight(part.contiguous(), None)
-        known[rows] = (weight._version, layout)
+        known[rows] = ((weight._version, weight.data_ptr()), layout)
     return layout  # type: ignore
+
+
+# Fused optimizers change weights without raising their version.
+register_optimizer_step_post_hook(lambda *_: _layouts.clear())

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from manyheads.core.errors import ConfigError, MissingExtra, Stopped
 from manyheads.core.log import say
 from manyheads.data.sample import sample_corpus
 from manyheads.tasks.look_translate import draw_cross_attention
@@ -14,8 +15,12 @@ SENTENCE = "the cat danced"
 def demonstrate(run: Path) -> None:
     """Trains on the sample corpus, or goes on with a demonstration that was stopped, and shows what came of it."""
     resume = (run / "recipe.toml").exists()
-    recipe = resumed_recipe(run, ()) if resume else sample_recipe()
-    progress = train_translator(recipe, run, resume=resume)
+    if resume and resumed_recipe(run, ()) != sample_recipe():
+        raise ConfigError(f"{run} is another run than a demonstration; give another --out")
+    try:
+        progress = train_translator(sample_recipe(), run, resume=resume)
+    except Stopped as stopped:
+        raise Stopped(f"{stopped}; go on with: manyheads demo --out {run}", stopped.exit_code) from None
     translator = Translator.load(run)
     test = sample_corpus()["test"]
     say("translating the test set: combinations of words that never occur together in training")
@@ -30,9 +35,12 @@ def demonstrate(run: Path) -> None:
     print(f"trained for {progress.seconds / 60:.1f} minutes\n")
     translation = translator.translate([SENTENCE])[0]
     picture = run / "cross_attention.png"
-    draw_cross_attention(translator, SENTENCE, translation, picture)
     print(f"{SENTENCE} → {translation}\n")
-    print(f"its attention       {picture}")
+    try:
+        draw_cross_attention(translator, SENTENCE, translation, picture)
+        print(f"its attention       {picture}")
+    except MissingExtra as missing:
+        say(str(missing))
     print(f"the model           {run / 'model'}   (opens in transformers as MarianMTModel)")
     print(f"its recipe          {run / 'recipe.toml'}")
     print(f"how it learned      {run / 'metrics.jsonl'}   (tensorboard --logdir {run / 'tensorboard'})\n")

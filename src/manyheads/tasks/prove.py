@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, ManyheadsError
 from manyheads.core.log import say
 from manyheads.train.checkpoint import Checkpoints, first_difference
@@ -23,10 +24,12 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
         raise ConfigError(f"{steps} steps leave nothing to kill in the middle of; use at least 3")
     every = max(steps // 5, 1)
     kill_at = random.Random(seed).randint(every, steps - 1)
-    changes = [f"train.steps={steps}", f"train.checkpoint_every={every}", "train.keep=5", "train.average=1"]
+    changes = [f"train.steps={steps}", f"train.checkpoint_every={every}", "train.keep=5", "train.average=3"]
     changes += [f"train.valid_every={steps + 1}", "train.log_every=1"]
     with tempfile.TemporaryDirectory(prefix="manyheads-prove-") as directory:
         whole, killed, log = (Path(directory) / name for name in ("whole", "killed", "log"))
+        if not {"source", "pairs"} & set(read_toml(file).get("data", {})):
+            say("the recipe names no data: this proof runs on the sample corpus")
         say(f"a run of {steps} steps, undisturbed")
         _finish(_start(log, "--recipe", str(file), "--out", str(whole), "--set", *changes), log)
         say(f"the same run, killed with SIGKILL once it has done step {kill_at}, with a checkpoint every {every}")
@@ -34,10 +37,15 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
         _kill_after(process, log, killed / "metrics.jsonl", kill_at)
         say("that run, resumed")
         _finish(_start(log, "--out", str(killed), "--resume"), log)
-        ends = [Checkpoints(run / "checkpoints", keep=5).newest() for run in (whole, killed)]
+        ends = [Checkpoints(run / "checkpoints", keep=5, every=every).newest() for run in (whole, killed)]
         if ends[0] is None or ends[1] is None or ends[0].name != ends[1].name:
             raise ManyheadsError(f"the two runs ended at different checkpoints: {ends[0]} and {ends[1]}")
-        return first_difference(ends[0], ends[1])
+        return first_difference(ends[0], ends[1]) or _models_differ(whole / "model", killed / "model")
+
+
+def _models_differ(one: Path, other: Path) -> str | None:
+    same = (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    return None if same else "the saved model, model/model.safetensors"
 
 
 def _start(log: Path, *arguments: str) -> subprocess.Popen:

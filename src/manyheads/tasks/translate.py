@@ -16,12 +16,12 @@ from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, Steps, Vocabulary
 from manyheads.interop.directory import load_model
 from manyheads.models.transformer import Transformer
+from manyheads.ops.device import pick_device
 from manyheads.text.tokenizer import Tokenizer
-from manyheads.train.loop import pick_device
 
 EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and these (Vaswani et al. 2017, section 6.1)
 ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
-BATCH_TOKENS = 8192  # source and cache positions of one batch of sentences
+BATCH_CELLS = 28_000  # source and cache positions of one batch of sentences
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def decode_all(
     beam: int,
     alpha: float = 0.6,
     steps: Callable[..., Steps] = CachedSteps,
-    batch_tokens: int = BATCH_TOKENS,
+    batch_cells: int = BATCH_CELLS,
     limit: int | None = None,
     scored: bool = True,
 ) -> list[list[Hypothesis]]:
@@ -96,7 +96,7 @@ def decode_all(
     vocabulary = Vocabulary(start=config.start, end=config.end, never=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
-        for places in _batches_by_length(rows, batch_tokens, beam):
+        for places in _batches_by_length(rows, batch_cells, beam):
             batch = [rows[place] for place in places]
             limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch], device=device)
             memory, mask = _encoded(model, batch, device)
@@ -128,12 +128,12 @@ def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) ->
     return memory, mask
 
 
-def _batches_by_length(rows: list[list[int]], batch_tokens: int, beam: int) -> list[list[int]]:
+def _batches_by_length(rows: list[list[int]], batch_cells: int, beam: int) -> list[list[int]]:
     """Places of rows, longest first, in batches whose cells stay within the budget; one row at least."""
     batches: list[list[int]] = []
     for place in sorted(range(len(rows)), key=lambda place: (-len(rows[place]), place)):
-        cells = len(rows[batches[-1][0]]) + beam * EXTRA_TOKENS // 4 if batches else 0
-        if not batches or (len(batches[-1]) + 1) * cells > batch_tokens:
+        longest = len(rows[batches[-1][0]]) if batches else 0
+        if not batches or (len(batches[-1]) + 1) * (longest + beam * (longest + EXTRA_TOKENS)) > batch_cells:
             batches.append([])
         batches[-1].append(place)
     return batches

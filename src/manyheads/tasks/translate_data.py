@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.files import write_atomically
+from manyheads.core.files import directory_written_atomically, write_atomically
 from manyheads.core.log import counting, say
 from manyheads.data.corpus import read_pairs
 from manyheads.data.store import PairStore
@@ -84,14 +84,18 @@ def prepare(data: PairData, run: Path) -> Prepared:
         with counting("reading pairs and training the tokenizer") as show:
             lines = (line for pair in _counted(_train_pairs(data), show) for line in pair)
             tokenizer = Tokenizer.train(lines, data.vocabulary)
-    tokenizer.save(tokenizer_directory)
-    valid = [pair for pair in valid if max(map(len, tokenizer.encode(list(pair)))) <= data.longest]
+    with directory_written_atomically(tokenizer_directory) as unfinished:
+        tokenizer.save(unfinished)
+    short = [pair for pair in valid if max(map(len, tokenizer.encode(list(pair)))) <= data.longest]
+    if len(short) < len(valid):
+        say(f"dropped: {len(valid) - len(short):,} validation pairs with a side over {data.longest} tokens")
+    valid = short
     if not valid:
         raise DataError(
             "there are no validation pairs: give them with --valid-source and --valid-target or --valid-pairs "
             f"(without them every {HELD_OUT_EVERY}th training pair is held out)"
         )
-    lines = (json.dumps({"source": source, "target": target}, ensure_ascii=False) for source, target in valid)
+    lines = (json.dumps({"source": source, "target": target}) for source, target in valid)
     write_atomically(valid_file, "".join(f"{line}\n" for line in lines))
     # The store last: once it is there, the data is whole.
     with counting("cutting pairs into tokens") as show:

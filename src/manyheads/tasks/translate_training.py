@@ -9,18 +9,19 @@ from torch import nn
 
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
 from manyheads.core.errors import ConfigError, ManyheadsError
-from manyheads.core.files import write_atomically
+from manyheads.core.files import recover_directory, write_atomically
 from manyheads.core.log import say
 from manyheads.data.batching import PairBatches
 from manyheads.data.store import PairStore
 from manyheads.interop.directory import save_model
 from manyheads.models.transformer import PRESETS, Transformer, TransformerConfig, parameters, transformer_tiny
+from manyheads.ops.device import pick_device
 from manyheads.tasks.card import translation_card
 from manyheads.tasks.translate import decode_all, score
 from manyheads.tasks.translate_data import PairData, Prepared, check_files, prepare
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
-from manyheads.train.loop import Training, pick_device, run_is_new
+from manyheads.train.loop import Training, run_is_new
 from manyheads.train.objectives import Loss, translation_loss
 
 
@@ -97,10 +98,12 @@ class TranslationJob:
         loss = sum(float(each.likelihood) for each in losses) / sum(each.tokens for each in losses)
         found = decode_all(model, self.sources, beam=1, scored=False)  # type: ignore
         texts = self.data.tokenizer.decode([beams[0].ids for beams in found])
-        return {"loss": loss, "bleu": score(texts, [target for _, target in self.data.valid]).bleu}
+        scores = score(texts, [target for _, target in self.data.valid])
+        self.signature = scores.bleu_signature
+        return {"loss": loss, "bleu": scores.bleu}
 
-    def keep(self, model: nn.Module, step: int, scores: dict[str, float]) -> None:
-        card = translation_card(to_toml(self.recipe), len(self.data.train), step, scores)
+    def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None:
+        card = translation_card(to_toml(self.recipe), len(self.data.train), which, scores, self.signature)
         save_model(self.run / "model", model, self.data.tokenizer, card)  # type: ignore
 
 
@@ -108,14 +111,23 @@ def train_translator(recipe: TranslateRecipe, run: Path, *, resume: bool = False
     """Trains into a run directory, from the start or from where it was stopped."""
     _refuse_the_impossible(recipe, new=not resume)
     new = run_is_new(run, resume=resume, overwrite=overwrite)
+    previous = run.with_name(f"{run.name}.previous")
+    if overwrite and run.exists():
+        shutil.rmtree(previous, ignore_errors=True)
+        run.rename(previous)
     run.mkdir(parents=True, exist_ok=True)
+    recover_directory(run / "model")
     write_atomically(run / "recipe.toml", to_toml(recipe))
     try:
         data = prepare(recipe.data, run)
     except ManyheadsError:
-        if new:
-            shutil.rmtree(run)  # so that the same command can be given again once the data is mended
+        if new:  # so that the same command can be given again once the data is mended
+            shutil.rmtree(run)
+            if previous.exists():
+                previous.rename(run)
         raise
+    if overwrite:
+        shutil.rmtree(previous, ignore_errors=True)
     tokenizer = data.tokenizer
     config = replace(
         recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad, start=tokenizer.start, end=tokenizer.end
@@ -139,6 +151,9 @@ def _refuse_the_impossible(recipe: TranslateRecipe, *, new: bool) -> None:
             f"data.longest lets pairs of {recipe.data.longest} tokens in, but model.positions.length ends at "
             f"{recipe.model.positions.length}; lower the one or raise the other"
         )
+    for name in ("vocabulary", "pad", "start", "end"):
+        if getattr(recipe.model, name) != getattr(TransformerConfig(), name):
+            raise ConfigError(f"model.{name} follows from the tokenizer; leave it away, or set data.vocabulary")
     with torch.device("meta"):
         Transformer(replace(recipe.model, vocabulary=3, pad=0, start=0, end=1))
 

@@ -93,12 +93,11 @@ class Tokenizer:
         named = _named_beside(file)
         pad = pad or named.get("pad_token") or _first_known(model, COMMON_PADS)
         end = end or named.get("eos_token") or _first_known(model, COMMON_ENDS)
-        for role, token in (("pad", pad), ("end", end)):
-            if token is None:
-                raise ConfigError(
-                    f"{file} does not say which token is its {role}; {_special_tokens(model)}, "
-                    f"so name one of them as {role}"
-                )
+        if end is None:
+            raise ConfigError(f"{file} has no token that ends a sentence, such as {END}; {_special_tokens(model)}")
+        if pad is None or pad == end:  # as in GPT-2's; the last id is where Marian has it
+            model.add_special_tokens([PAD])
+            pad = PAD
         return cls(model, pad=str(pad), end=str(end))
 
     def save(self, directory: Path) -> None:

@@ -57,10 +57,13 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 class Checkpoints:
-    """The checkpoints of a run, `step-00001000` and so on, of which the newest `keep` are kept."""
+    """The checkpoints of a run, `step-00001000` and so on: the newest `keep` of those due every so many steps.
 
-    def __init__(self, directory: Path, keep: int):
-        self.directory, self.keep = directory, keep
+    One that a signal asked for in between is kept only until the next, so that a stop leaves no trace in an average.
+    """
+
+    def __init__(self, directory: Path, keep: int, every: int):
+        self.directory, self.keep, self.every = directory, keep, every
 
     def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
         """Writes a checkpoint beside the others and only then removes the oldest."""
@@ -78,9 +81,20 @@ class Checkpoints:
             newest = self.paths()[-1:]
             intact = f"; {newest[0].name} is intact" if newest else ""
             raise CheckpointError(f"checkpoint {path.name} could not be written ({error}){intact}") from error
-        for old in [*self.paths()[: -self.keep], *self.directory.glob("step-*.*")]:
-            shutil.rmtree(old)  # the oldest, and what a killed run left unfinished
+        kept = {*[each for each in self.paths() if self._due(each)][-self.keep :], path}
+        for old in self.directory.glob("step-*"):
+            if old not in kept:  # the oldest, and what a killed run left unfinished
+                shutil.rmtree(old)
         return path
+
+    def forget_after(self, path: Path) -> None:
+        """Removes checkpoints newer than the one a run goes on from: they are damaged, and will be made again."""
+        for newer in self.paths():
+            if newer > path:
+                shutil.rmtree(newer)
+
+    def _due(self, path: Path) -> bool:
+        return int(path.name.removeprefix("step-")) % self.every == 0
 
     def paths(self) -> list[Path]:
         """Whole or damaged, oldest first."""
@@ -104,14 +118,15 @@ class Checkpoints:
         state = json.loads((path / _STATE).read_text(encoding="utf-8"))
         return Progress(**state["progress"])
 
-    def averaged(self, count: int) -> dict[str, Tensor]:
-        """The mean of the weights of the newest `count` whole checkpoints."""
-        paths = [path for path in self.paths() if _damage(path) is None][-count:]
+    def averaged(self, count: int) -> tuple[dict[str, Tensor], int]:
+        """The mean of the weights of the newest `count` whole checkpoints, or of as many as there are, and how many."""
+        paths = self.paths()
+        paths = [each for each in paths if (self._due(each) or each == paths[-1]) and _damage(each) is None][-count:]
         total: dict[str, Tensor] = {}
         for path in paths:
             for name, tensor in load_file(path / _WEIGHTS).items():
                 total[name] = total[name] + tensor.double() if name in total else tensor.double()
-        return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+        return {name: (tensor / len(paths)).float() for name, tensor in total.items()}, len(paths)
 
 
 def first_difference(one: Path, other: Path) -> str | None:

@@ -43,7 +43,7 @@ class TrainConfig:
     log_every: int = 50
     """Steps between two lines of metrics."""
     compile: bool = False
-    """torch.compile the model: pays on a GPU, and on a CPU only in runs of hours."""
+    """torch.compile the model: minutes of compiling that pay only in runs of hours."""
     device: str = "auto"
     """auto (a GPU where there is one), cpu, cuda, cuda:1, …"""
     seed: int = 1
@@ -76,6 +76,8 @@ class TrainConfig:
             raise ConfigError(f"train.learning_rate is {self.learning_rate}; it must be above 0")
         if not 0 <= self.seed < 2**32:
             raise ConfigError(f"train.seed is {self.seed}; it must be at least 0 and below {2**32}")
+        if self.weight_decay and self.optimizer != "adamw":
+            raise ConfigError(f"train.weight_decay is {self.weight_decay}, but {self.optimizer} has none; use adamw")
         if not 0 <= self.smoothing < 1:
             raise ConfigError(f"train.smoothing is {self.smoothing}; it must be at least 0 and below 1")
         if self.average > self.keep:

@@ -6,7 +6,6 @@ that a resumed run repeats to the bit what an uninterrupted one does.
 """
 
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError, ManyheadsError
-from manyheads.ops.linear import forget_layouts
+from manyheads.ops.device import pick_device
 from manyheads.train.checkpoint import Checkpoints, Progress, load_weights
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss
@@ -42,8 +41,8 @@ class Job(Protocol):
         """Scores on validation data: at least `loss`."""
         ...
 
-    def keep(self, model: nn.Module, step: int, scores: dict[str, float]) -> None:
-        """Saves the best model so far."""
+    def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None:
+        """Saves the best model so far; `which` says which weights these are."""
         ...
 
 
@@ -57,7 +56,7 @@ class Training:
         if config.compile:
             model.states = torch.compile(model.states, dynamic=True)  # type: ignore
         self.optimizer = build_optimizer(model, config)
-        self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
+        self.checkpoints = Checkpoints(run / "checkpoints", config.keep, config.checkpoint_every)
         self.progress = Progress()
 
     def fit(self) -> Progress:
@@ -65,6 +64,7 @@ class Training:
         newest = self.checkpoints.newest()
         if newest:
             self.progress = self.checkpoints.load(newest, self.model, self.optimizer)
+            self.checkpoints.forget_after(newest)
         elif self.checkpoints.paths():
             raise CheckpointError(
                 f"every checkpoint in {self.checkpoints.directory} is damaged; start with --overwrite"
@@ -102,7 +102,6 @@ class Training:
             progress.epoch, progress.batch = progress.epoch + 1, 0
 
     def _update(self, group: list) -> None:
-        began = time.perf_counter()
         self.progress.step += 1
         step, config = self.progress.step, self.config
         torch.manual_seed(config.seed * 1_000_000_007 + step)
@@ -120,7 +119,6 @@ class Training:
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or math.inf)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.progress.seconds += time.perf_counter() - began
         self.window.add(step, likelihood / tokens, norm, tokens)
 
     def _after_step(self, signals: StopSignals) -> None:
@@ -128,7 +126,8 @@ class Training:
         self.display.step(step)
         validate, checkpoint = self._validation_due(), step % config.checkpoint_every == 0
         if step % config.log_every == 0 or validate or checkpoint or step == config.steps or signals.asked:
-            values = self.window.close(learning_rate(step, config, self.width))
+            values, seconds = self.window.close(learning_rate(step, config, self.width))
+            self.progress.seconds += seconds
             self.metrics.add("train", step, values)
             self.display.news(step, values)
         if signals.asked:
@@ -138,6 +137,8 @@ class Training:
             self._validate()
         if checkpoint and step < config.steps:
             self._save()
+        if not self.window.steps:
+            self.window = _Window()  # validating and saving is not training
 
     def _validation_due(self) -> bool:
         step = self.progress.step
@@ -154,7 +155,7 @@ class Training:
         self.metrics.add("valid", progress.step, scores)
         if better:
             progress.best, progress.best_step, progress.waited = score, progress.step, 0
-            self.job.keep(self.model, progress.step, scores)
+            self.job.keep(self.model, f"after step {progress.step:,}", scores)
         else:
             progress.waited += 1
 
@@ -162,21 +163,25 @@ class Training:
         self._save()
         if self.config.average == 1 or self.progress.best is None:
             return
-        own = {name: tensor.clone() for name, tensor in self.checkpoints.averaged(1).items()}
-        load_weights(self.model, self.checkpoints.averaged(self.config.average))
+        progress, (weights, count) = self.progress, self.checkpoints.averaged(self.config.average)
+        load_weights(self.model, weights)
         scores = self._scores()
         shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
         better = self._score(scores) > self.progress.best
         verdict = "kept as the best" if better else "not better, not kept"
-        self.display.line(f"average of the last {self.config.average} checkpoints: {shown}  ({verdict})")
-        self.metrics.add("average", self.progress.step, scores)
+        self.display.line(f"average of the last {count} checkpoints: {shown}  ({verdict})")
+        self.metrics.add("average", progress.step, scores)
         if better:
-            self.job.keep(self.model, self.progress.step, scores)
-        load_weights(self.model, own)
+            progress.best, progress.best_step, progress.waited = self._score(scores), progress.step, 0
+            self.job.keep(
+                self.model, f"averaged over the last {count} checkpoints up to step {progress.step:,}", scores
+            )
+            # The run goes on from its own weights, but only what is better than the average replaces it.
+            load_weights(self.model, self.checkpoints.averaged(1)[0])
+            self._save()
 
     def _scores(self) -> dict[str, float]:
         self.model.eval()
-        forget_layouts()  # a compiled model trains without the function that would see its weights change
         with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
             return self.job.validate(self.model)
 
@@ -207,8 +212,8 @@ class _Window:
         self.norms.append(norm)
         self.tokens += tokens
 
-    def close(self, rate: float) -> dict[str, float]:
-        """Means over the window; a loss that is not a number stops the run with the step and the likely cause."""
+    def close(self, rate: float) -> tuple[dict[str, float], float]:
+        """Means over the window, and its seconds; a loss that is not a number stops the run, with the likely cause."""
         losses, norms = torch.stack(self.losses).tolist(), torch.stack(self.norms).tolist()
         for step, loss, norm in zip(self.steps, losses, norms):
             if not math.isfinite(loss) or not math.isfinite(norm):
@@ -218,31 +223,15 @@ class _Window:
                     "is most likely too high or the warm-up too short; lower train.learning_rate or raise train.warmup "
                     "and go on from the last checkpoint with --resume"
                 )
+        seconds = time.perf_counter() - self.opened
         values = {
             "loss": sum(losses) / len(losses),
             "learning_rate": rate,
             "gradient_norm": sum(norms) / len(norms),
-            "tokens_per_second": self.tokens / (time.perf_counter() - self.opened),
+            "tokens_per_second": self.tokens / seconds,
         }
-        self.__init__()
-        return values
-
-
-def pick_device(name: str) -> torch.device:
-    """The device of that name; auto is a GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise ManyheadsError(f"'{name}' is not a device; use auto, cpu or cuda")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ManyheadsError("no GPU is to be seen; use the device cpu")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ManyheadsError(f"there is no {name}; the last GPU is cuda:{torch.cuda.device_count() - 1}")
-    return device
+        self.steps, self.losses, self.norms, self.tokens = [], [], [], 0
+        return values, seconds
 
 
 def run_is_new(run: Path, *, resume: bool, overwrite: bool) -> bool:
@@ -257,6 +246,4 @@ def run_is_new(run: Path, *, resume: bool, overwrite: bool) -> bool:
         raise CheckpointError(f"{run} exists; go on with --resume, start anew with --overwrite, or give another --out")
     if not (run / "recipe.toml").exists():
         raise CheckpointError(f"{run} is not a run directory: it has no recipe.toml; give another --out")
-    if overwrite:
-        shutil.rmtree(run)
     return overwrite

@@ -9,12 +9,12 @@ from manyheads.train.schedule import SCHEDULES
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW in one fused pass over the weights; norms, biases and positions do not decay."""
-    parameters = list(model.parameters())
-    matrices = [parameter for parameter in parameters if parameter.dim() > 1]
-    vectors = [parameter for parameter in parameters if parameter.dim() <= 1]
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        (matrices if parameter.dim() > 1 and ".positions." not in f".{name}" else others).append(parameter)
     groups = [
-        {"params": matrices, "weight_decay": config.weight_decay if config.optimizer == "adamw" else 0.0},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
     return kind(groups, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)

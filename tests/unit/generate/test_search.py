@@ -209,7 +209,7 @@ def test_cached_is_uncached_and_batched_is_alone_in_the_order_given(model, beam)
     for others in (
         decode_all(model, sources, beam=beam, limit=15, steps=WholeSteps),
         [decode_all(model, [row], beam=beam, limit=15)[0] for row in sources],
-        decode_all(model, sources, beam=beam, limit=15, batch_tokens=60),
+        decode_all(model, sources, beam=beam, limit=15, batch_cells=200),
         decode_all(model, sources[::-1], beam=beam, limit=15)[::-1],
     ):
         assert [[each.ids for each in row] for row in others] == [[each.ids for each in row] for row in found]

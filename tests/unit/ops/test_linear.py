@@ -33,6 +33,23 @@ def test_a_weight_that_was_trained_is_laid_out_anew(fused):
             assert_close(layer(x), F.linear(x, layer.weight, layer.bias), atol=1e-5, rtol=1e-5)
 
 
+def test_a_weight_that_is_trained_elsewhere_is_laid_out_anew():
+    layer, x = Linear(7, 11), torch.randn(3, 7)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1, fused=True)
+    with torch.inference_mode():
+        layer(x)
+    layer.weight.grad = torch.ones_like(layer.weight)  # as the output matrix gets it, which its loss multiplies itself
+    optimizer.step()
+    with torch.inference_mode():
+        assert_close(layer(x), F.linear(x, layer.weight, layer.bias), atol=1e-5, rtol=1e-5)
+
+
+def test_a_layer_made_in_inference_mode_works():
+    with torch.inference_mode():
+        layer, x = Linear(7, 11), torch.randn(3, 7)
+        assert_close(layer(x), F.linear(x, layer.weight, layer.bias))
+
+
 def test_a_weight_that_was_loaded_is_laid_out_anew():
     layer, other, x = Linear(7, 11), nn.Linear(7, 11), torch.randn(3, 7)
     with torch.inference_mode():

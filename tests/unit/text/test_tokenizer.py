@@ -175,12 +175,19 @@ def test_the_files_beside_a_tokenizer_name_its_tokens(tmp_path):
 
 def test_a_missing_token_is_an_error_that_names_those_found(tmp_path):
     words(tmp_path, ["<|endoftext|>", "one"])
-    with pytest.raises(ConfigError, match=r"pad.*<\|endoftext\|>"):
-        Tokenizer.load(tmp_path)
     with pytest.raises(ConfigError, match=r"no token <none>.*<\|endoftext\|>"):
         Tokenizer.load(tmp_path, pad="<none>")
-    with pytest.raises(ConfigError, match="both"):
-        Tokenizer.load(tmp_path, pad="<|endoftext|>")
+    words(tmp_path, ["<void>", "one"])
+    with pytest.raises(ConfigError, match=r"no token that ends a sentence.*<void>"):
+        Tokenizer.load(tmp_path)
+
+
+def test_a_tokenizer_without_padding_is_given_some_behind_all_others(tmp_path):
+    words(tmp_path, ["<|endoftext|>", "one", "two", "[UNK]"])
+    for options in ({}, {"pad": "<|endoftext|>"}):  # as GPT-2's is often used
+        loaded = Tokenizer.load(tmp_path, **options)
+        assert (loaded.end, loaded.pad, len(loaded)) == (0, 4, 5)
+        assert loaded.encode(["one two"]) == [[1, 2, 0]]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "not json", '{"version": "9"}'])

@@ -40,7 +40,7 @@ def trained(steps=1):
 
 
 def saved(directory, steps, keep=10):
-    checkpoints = Checkpoints(directory, keep)
+    checkpoints = Checkpoints(directory, keep, 1)
     for step in steps:
         checkpoints.save(*trained(), Progress(step=step, epoch=step + 1))
     return checkpoints
@@ -49,7 +49,7 @@ def saved(directory, steps, keep=10):
 def test_what_is_saved_is_what_is_loaded(tmp_path):
     model, optimizer = trained(3)
     progress = Progress(step=3, epoch=1, batch=4, validated=2, best=-0.3, best_step=2, waited=1, seconds=2.5)
-    checkpoints = Checkpoints(tmp_path, 3)
+    checkpoints = Checkpoints(tmp_path, 3, 1)
     path = checkpoints.save(model, optimizer, progress)
     assert path.name == "step-00000003"
     assert sorted(file.name for file in path.iterdir()) == ["model.safetensors", "optimizer.safetensors", "state.json"]
@@ -75,7 +75,7 @@ def test_the_newest_are_kept(tmp_path):
     checkpoints = saved(tmp_path, [8, 9, 10, 101], keep=2)
     assert [path.name for path in checkpoints.paths()] == ["step-00000010", "step-00000101"]
     assert checkpoints.newest() == checkpoints.paths()[-1]
-    assert Checkpoints(tmp_path / "nothing", 2).newest() is None
+    assert Checkpoints(tmp_path / "nothing", 2, 1).newest() is None
 
 
 def truncate(path):
@@ -189,7 +189,7 @@ def test_what_a_killed_run_left_is_no_checkpoint_and_goes_away(tmp_path):
 
 
 def test_averages_are_means_of_the_newest_whole_ones(tmp_path):
-    checkpoints = Checkpoints(tmp_path, 9)
+    checkpoints = Checkpoints(tmp_path, 9, 1)
     models = []
     for step in (1, 2, 3, 4):
         model, optimizer = trained()
@@ -197,26 +197,27 @@ def test_averages_are_means_of_the_newest_whole_ones(tmp_path):
         checkpoints.save(model, optimizer, Progress(step=step))
     flip_a_bit(checkpoints.paths()[2])
     expected = (models[1].first.weight + models[3].first.weight) / 2
-    averaged = checkpoints.averaged(2)
+    averaged, count = checkpoints.averaged(2)
+    assert count == 2
     assert_close(averaged["first.weight"], expected.detach())
     assert averaged["first.weight"].dtype == torch.float32
     load_weights(models[0], averaged)
-    assert_close(checkpoints.averaged(1), weights_of(models[3]))
+    assert_close(checkpoints.averaged(1)[0], weights_of(models[3]))
 
 
 def test_the_first_difference_is_named_to_the_bit(tmp_path):
     model, optimizer = trained()
     with torch.no_grad():
         model.kept.zero_()
-    one = Checkpoints(tmp_path / "one", 2).save(model, optimizer, Progress(step=1, seconds=1.0))
-    other = Checkpoints(tmp_path / "other", 2).save(model, optimizer, Progress(step=1, seconds=2.0))
+    one = Checkpoints(tmp_path / "one", 2, 1).save(model, optimizer, Progress(step=1, seconds=1.0))
+    other = Checkpoints(tmp_path / "other", 2, 1).save(model, optimizer, Progress(step=1, seconds=2.0))
     assert first_difference(one, other) is None
     with torch.no_grad():
         model.kept.neg_()  # -0.0, which equals 0.0
-    other = Checkpoints(tmp_path / "other", 2).save(model, optimizer, Progress(step=1))
+    other = Checkpoints(tmp_path / "other", 2, 1).save(model, optimizer, Progress(step=1))
     assert first_difference(one, other) == "kept in model.safetensors"
     with torch.no_grad():
         model.kept.zero_()
         optimizer.state[model.first.bias]["exp_avg"][1] += 1e-7
-    other = Checkpoints(tmp_path / "other", 2).save(model, optimizer, Progress(step=1))
+    other = Checkpoints(tmp_path / "other", 2, 1).save(model, optimizer, Progress(step=1))
     assert first_difference(one, other) == "first.bias/exp_avg in optimizer.safetensors"

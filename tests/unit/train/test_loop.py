@@ -10,10 +10,11 @@ from manyheads.core.errors import CheckpointError, ManyheadsError, Stopped
 from manyheads.data.batching import PairBatches
 from manyheads.data.store import PairStore
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.ops.device import pick_device
 from manyheads.train import checkpoint
 from manyheads.train.checkpoint import Checkpoints, first_difference, weights_of
 from manyheads.train.config import TrainConfig
-from manyheads.train.loop import Training, pick_device, run_is_new
+from manyheads.train.loop import Training, run_is_new
 from manyheads.train.objectives import Loss, translation_loss
 
 MODEL = TransformerConfig(vocabulary=19, width=8, layers=1, heads=2, inner=12, dropout=0.2, pad=18, start=18, end=0)
@@ -48,8 +49,8 @@ class Work:
         loss = translation_loss(model, next(batches().epoch(0)))
         return {"loss": float(loss.likelihood) / loss.tokens, "bleu": 0.0}
 
-    def keep(self, model, step, scores):
-        self.events.append(("keep", step, {name: tensor.clone() for name, tensor in weights_of(model).items()}))
+    def keep(self, model, which, scores):
+        self.events.append(("keep", which, {name: tensor.clone() for name, tensor in weights_of(model).items()}))
 
 
 def batches(seed=3):
@@ -76,7 +77,7 @@ def records(run, kind=None):
 
 
 def ends(*runs):
-    return [Checkpoints(run / "checkpoints", 9).newest() for run in runs]
+    return [Checkpoints(run / "checkpoints", 9, 1).newest() for run in runs]
 
 
 def interrupt():
@@ -164,7 +165,7 @@ def test_a_signal_is_answered_after_the_step_with_the_shells_exit_code(tmp_path)
         with pytest.raises(Stopped, match="stopped after step 2 and saved it") as stopped:
             training(run, Work({2: [lambda number=number: signal.raise_signal(number)]})).fit()
         assert stopped.value.exit_code == code
-        assert [path.name for path in Checkpoints(run / "checkpoints", 9).paths()] == ["step-00000002"]
+        assert [path.name for path in Checkpoints(run / "checkpoints", 9, 1).paths()] == ["step-00000002"]
         assert signal.getsignal(number) is before
 
 
@@ -225,7 +226,7 @@ def test_the_best_model_is_kept_and_waiting_ends_early(tmp_path):
     progress = training(tmp_path, work, valid_every=2, patience=2).fit()
     assert progress.step == 8
     assert (progress.best, progress.best_step, progress.waited) == (-0.5, 4, 2)
-    assert [event[1] for event in work.events if event[0] == "keep"] == [2, 4]
+    assert [event[1] for event in work.events if event[0] == "keep"] == ["after step 2", "after step 4"]
     assert ends(tmp_path)[0].name == "step-00000008"
     patient = Work(scores=[0.9, 0.5, 0.7, 0.6, 0.1, 0.3, 0.3])
     assert training(tmp_path / "b", patient, valid_every=2).fit().best_step == 10
@@ -242,11 +243,33 @@ def test_the_average_is_kept_where_it_is_better_and_only_there(tmp_path):
         run, work = tmp_path / name, Work(scores=[0.6, 0.5, 0.4, score])
         training(run, work, average=3).fit()
         last = [event for event in work.events if event[0] == "keep"][-1]
-        average = Checkpoints(run / "checkpoints", 9).averaged(3)
+        average = Checkpoints(run / "checkpoints", 9, 1).averaged(3)[0]
         assert torch.equal(last[2]["encoder.embedding.weight"], average["encoder.embedding.weight"]) is kept
         assert records(run, "average") == [{"kind": "average", "step": 14, "loss": score}]
     # the run itself ends on its own weights, not on their average
     assert first_difference(*ends(tmp_path / "better", tmp_path / "worse")) is None
+
+
+def test_a_stop_leaves_no_trace_in_the_average(tmp_path):
+    for name, events in (("whole", {}), ("parted", {6: [interrupt]})):
+        try:
+            training(tmp_path / name, Work(events), average=3, keep=3).fit()
+        except Stopped:
+            assert ends(tmp_path / name)[0].name == "step-00000006"
+            training(tmp_path / name, Work(), average=3, keep=3).fit()
+    whole, parted = (Checkpoints(tmp_path / name / "checkpoints", 3, 4) for name in ("whole", "parted"))
+    assert [path.name for path in whole.paths()] == [path.name for path in parted.paths()]
+    weights, count = whole.averaged(3)
+    assert count == 3
+    for name, tensor in parted.averaged(3)[0].items():
+        assert torch.equal(tensor, weights[name])
+
+
+def test_an_average_that_was_kept_is_what_later_models_have_to_beat(tmp_path):
+    training(tmp_path, Work(scores=[0.6, 0.5, 0.4, 0.1]), average=3).fit()
+    work = Work(scores=[0.2, 0.2, 0.2])
+    training(tmp_path, work, average=3, steps=20).fit()
+    assert not [event for event in work.events if event[0] == "keep"]
 
 
 def test_metrics_past_the_checkpoint_are_made_again_and_a_cut_line_goes(tmp_path):
@@ -300,7 +323,7 @@ def test_a_damaged_checkpoint_is_passed_over_when_a_run_goes_on(tmp_path):
 
 def test_where_every_checkpoint_is_damaged_a_run_does_not_start_anew_by_itself(tmp_path):
     training(tmp_path, steps=4).fit()
-    for path in Checkpoints(tmp_path / "checkpoints", 9).paths():
+    for path in Checkpoints(tmp_path / "checkpoints", 9, 1).paths():
         (path / "state.json").unlink()
     with pytest.raises(CheckpointError, match=r"every checkpoint in .* is damaged; start with --overwrite"):
         training(tmp_path).fit()
@@ -342,4 +365,4 @@ def test_a_run_directory_is_never_overwritten_unasked(tmp_path):
             run_is_new(foreign, resume=resume, overwrite=not resume)
     assert (foreign / "thesis.tex").exists()  # --overwrite deletes runs, and nothing else
     assert run_is_new(run, resume=False, overwrite=True)
-    assert not run.exists()
+    assert run.exists()  # it is only deleted once the data of the new one has been read

@@ -46,7 +46,7 @@ def trained(optimizer, model, steps, seed=0):
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
 def test_an_optimizer_goes_on_from_its_tensors_as_if_it_had_not_stopped(kind):
-    config = TrainConfig(optimizer=kind, weight_decay=0.1)
+    config = TrainConfig(optimizer=kind, weight_decay=0.1 if kind == "adamw" else 0.0)
     torch.manual_seed(1)
     model, copy, forgetful = (nn.Sequential(nn.Linear(5, 7), nn.LayerNorm(7)) for _ in range(3))
     optimizer = build_optimizer(model, config)
@@ -66,13 +66,13 @@ def test_an_optimizer_goes_on_from_its_tensors_as_if_it_had_not_stopped(kind):
 
 def test_adam_is_the_papers_and_matrices_alone_decay_under_adamw():
     model = nn.Linear(3, 2)
-    adam = build_optimizer(model, TrainConfig(weight_decay=0.5))
+    adam = build_optimizer(model, TrainConfig())
     assert adam.defaults["betas"] == (0.9, 0.98)
     assert adam.defaults["eps"] == 1e-9
     before = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
     for kind, factor in (("adam", 1.0), ("adamw", 0.95)):
         model.load_state_dict(before)
-        optimizer = build_optimizer(model, TrainConfig(optimizer=kind, weight_decay=0.5))
+        optimizer = build_optimizer(model, TrainConfig(optimizer=kind, weight_decay=0.5 if kind == "adamw" else 0.0))
         for group in optimizer.param_groups:
             group["lr"] = 0.1
         (model(torch.ones(1, 3)).sum() * 0).backward()  # no gradient, so that what moves is the decay
@@ -84,6 +84,7 @@ def test_adam_is_the_papers_and_matrices_alone_decay_under_adamw():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        ({"weight_decay": 0.1}, "train.weight_decay is 0.1, but adam has none"),
         ({"steps": 0}, "train.steps is 0; it must be at least 1"),
         ({"accumulate": 0}, "train.accumulate is 0"),
         ({"optimizer": "sgd"}, "train.optimizer is 'sgd'; it can be adam, adamw"),
