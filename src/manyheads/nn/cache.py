@@ -22,6 +22,7 @@ class Cache:
         self._own: dict[object, tuple[Tensor, Tensor]] = {}
         self._memory: dict[object, tuple[Tensor, Tensor]] = {}
         self._ancestors_NKT: Tensor | None = None
+        self._mask: Tensor | None = None
 
     def extend(self, owner: object, k_RHTD: Tensor, v_RHTD: Tensor) -> tuple[Tensor, Tensor]:
         """Adds new positions of self-attention behind those known; all so far come back, [N, H, T · K, D]."""
@@ -46,9 +47,11 @@ class Cache:
     def advance(self, positions: int) -> None:
         """Called by the model when all its blocks have seen the new positions."""
         self.length += positions
+        self._mask = None
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
+        self._mask = None
         if beams_NK is not None:
             ancestors = self._ancestors(beams_NK.shape[0], beams_NK.device)
             self._ancestors_NKT = ancestors.gather(1, beams_NK[:, :, None].expand(-1, -1, ancestors.shape[2]))
@@ -60,10 +63,12 @@ class Cache:
 
     def beam_mask(self, sentences: int, device: torch.device) -> Tensor:
         """[N, 1, K, T · K]: each beam may look at its ancestors, and at itself in the newest position."""
-        before = self._ancestors(sentences, device)
-        own = torch.arange(self.beams, device=device)
-        newest = own[None, :, None].expand(sentences, -1, 1)
-        return (torch.cat([before, newest], dim=2)[..., None] == own).flatten(2)[:, None]
+        if self._mask is None:  # the same for every layer of a step
+            before = self._ancestors(sentences, device)
+            own = torch.arange(self.beams, device=device)
+            newest = own[None, :, None].expand(sentences, -1, 1)
+            self._mask = (torch.cat([before, newest], dim=2)[..., None] == own).flatten(2)[:, None]
+        return self._mask
 
     def _ancestors(self, sentences: int, device: torch.device) -> Tensor:
         """[N, K, T]: the beam that each beam came from at each position; those since the last `select` are its own."""

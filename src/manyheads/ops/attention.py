@@ -26,7 +26,8 @@ def attention_weights(q_BHQD, k_BHKD, *, mask=None, bias=None, causal=False, sca
     if mask is None:
         return scores_BHQK.softmax(dim=-1)
     weights_BHQK = scores_BHQK.masked_fill(~mask, -math.inf).softmax(dim=-1)
-    return weights_BHQK.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    blind = ~mask.any(dim=-1, keepdim=True)
+    return weights_BHQK.masked_fill(blind, 0.0) if bool(blind.any()) else weights_BHQK
 
 
 def reference(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=None, dropout=0.0) -> Tensor:
