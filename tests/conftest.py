@@ -12,7 +12,7 @@ def _seeded():
     torch.manual_seed(7)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def multi30k() -> Path:
     """The folder of Multi30k, found through MANYHEADS_DATA."""
     folder = os.environ.get("MANYHEADS_DATA")
