@@ -1,5 +1,8 @@
 """`manyheads demo`"""
 
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,4 +13,6 @@ def demo(out: Annotated[Path, typer.Option(help="The run directory.")] = Path("r
     """Train a small English-German translator from scratch, score it, and draw its attention: about three minutes."""
     from manyheads.tasks.demo import demonstrate
 
-    demonstrate(out)
+    # `make demo` installs into .venv, which need not be on the path.
+    command = "manyheads" if shutil.which("manyheads") else os.path.relpath(sys.argv[0])
+    demonstrate(out, command)

@@ -12,15 +12,18 @@ from manyheads.tasks.translate_training import resumed_recipe, sample_recipe, tr
 SENTENCE = "the cat danced"
 
 
-def demonstrate(run: Path) -> None:
-    """Trains on the sample corpus, or goes on with a demonstration that was stopped, and shows what came of it."""
+def demonstrate(run: Path, command: str = "manyheads") -> None:
+    """Trains on the sample corpus, or goes on with a demonstration that was stopped, and shows what came of it.
+
+    `command` is what a person types to run manyheads.
+    """
     resume = (run / "recipe.toml").exists()
     if resume and resumed_recipe(run, ()) != sample_recipe():
         raise ConfigError(f"{run} is another run than a demonstration; give another --out")
     try:
         progress = train_translator(sample_recipe(), run, resume=resume)
     except Stopped as stopped:
-        raise Stopped(f"{stopped}; go on with: manyheads demo --out {run}", stopped.exit_code) from None
+        raise Stopped(f"{stopped}; go on with: {command} demo --out {run}", stopped.exit_code) from None
     translator = Translator.load(run)
     test = sample_corpus()["test"]
     say("translating the test set: combinations of words that never occur together in training")
@@ -45,6 +48,6 @@ def demonstrate(run: Path) -> None:
     print(f"its recipe          {run / 'recipe.toml'}")
     print(f"how it learned      {run / 'metrics.jsonl'}   (tensorboard --logdir {run / 'tensorboard'})\n")
     print("try next:")
-    print(f"  echo 'the old dog sleeps under the table' | manyheads translate {run}")
-    print(f"  manyheads selfcheck {run}")
-    print("  manyheads train translate --source my.en --target my.de --out runs/mine")
+    print(f"  echo 'the old dog sleeps under the table' | {command} translate {run}")
+    print(f"  {command} selfcheck {run}")
+    print(f"  {command} train translate --source my.en --target my.de --out runs/mine")
