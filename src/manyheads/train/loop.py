@@ -164,6 +164,8 @@ class Training:
         if self.config.average == 1 or self.progress.best is None:
             return
         progress, (weights, count) = self.progress, self.checkpoints.averaged(self.config.average)
+        if count == 1:
+            return
         load_weights(self.model, weights)
         scores = self._scores()
         shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
