@@ -1,4 +1,4 @@
-"""`manyheads evaluate MODEL --source … --target …`"""
+"""`manyheads evaluate MODEL …`"""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,8 @@ import typer
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
     source: Annotated[
-        list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…")
+        list[Path] | None,
+        typer.Option(help="For a translator: one sentence a line; plain, .gz or .xz.", metavar="FILE…"),
     ] = None,
     target: Annotated[
         list[Path] | None, typer.Option(help="Reference translations, line by line.", metavar="FILE…")
@@ -21,25 +22,84 @@ def evaluate(
     beam: Annotated[int, typer.Option(help="Beam width; 1 is greedy search.")] = 4,
     alpha: Annotated[float, typer.Option(help="Length penalty; 0 is none.")] = 0.6,
     out: Annotated[Path | None, typer.Option(help="Save the translations here, one a line.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option(help="For a language model: files, folders or patterns.", metavar="FILE…")
+    ] = None,
+    field: Annotated[str | None, typer.Option(help="The field of a .jsonl line that is its text; none: text.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="How far the window moves; none: half of the model's context.")
+    ] = None,
+    choices: Annotated[
+        Path | None, typer.Option(help="For a language model: .jsonl with context, choices and answer.", metavar="FILE")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Translate a test set and print BLEU and chrF with their signatures."""
+    """Score a model: BLEU and chrF of translations, perplexity and bits of a text, or accuracy in choosing."""
+    from manyheads.core.errors import ConfigError
+
+    asked = [name for name, value in (("--text", text), ("--choices", choices), ("--pairs", pairs)) if value]
+    asked += ["--source and --target"] if source or target else []
+    if len(asked) > 1:
+        raise ConfigError(f"{' and '.join(asked)} ask for different things; give one of them")
+    if text:
+        _text(model, text, field, stride, device)
+    elif choices:
+        _choices(model, choices, device)
+    elif pairs or (source and target):
+        _translation(model, source, target, pairs, fields, beam, alpha, out, device)
+    else:
+        raise ConfigError(
+            "nothing to evaluate on: give --source and --target, or --pairs, for a translator; --text or --choices for "
+            "a language model"
+        )
+
+
+def _text(model: Path, names: list[str], field: str | None, stride: int | None, device: str) -> None:
+    from manyheads.data.documents import find_texts, read_documents
+    from manyheads.tasks.language import LanguageModel
+    from manyheads.tasks.language_evaluation import score_text
+
+    paths = find_texts(names)
+    scores = score_text(
+        LanguageModel.load(model, device=device, precision="float32"), read_documents(paths, field), stride=stride
+    )
+    print(f"perplexity          {scores.perplexity:10.3f}   by token, {scores.tokens:,} of them")
+    print(f"perplexity by word  {scores.word_perplexity:10.3f}   {scores.words:,} words, newlines counted as such")
+    print(f"bits per byte       {scores.bits_per_byte:10.4f}   {scores.bytes:,} bytes")
+    print(f"bits per character  {scores.bits_per_character:10.4f}   {scores.letters:,} characters")
+    print(f"loss                {scores.nats / scores.tokens:10.4f}   nats by token")
+    print(f"window {scores.window} tokens, stride {scores.stride}")
+
+
+def _choices(model: Path, path: Path, device: str) -> None:
+    from manyheads.tasks.language import LanguageModel
+    from manyheads.tasks.language_evaluation import read_questions, score_choices
+
+    questions = read_questions(path)
+    scores = score_choices(LanguageModel.load(model, device=device, precision="float32"), questions)
+    print(f"accuracy             {100 * scores.accuracy:6.2f} %   of {scores.questions:,} questions, by log-probability")
+    print(f"accuracy, normalised {100 * scores.normalised:6.2f} %   by log-probability a character")
+
+
+def _translation(
+    model: Path,
+    source: list[Path] | None,
+    target: list[Path] | None,
+    pairs: list[Path] | None,
+    fields: list[str] | None,
+    beam: int,
+    alpha: float,
+    out: Path | None,
+    device: str,
+) -> None:
     from manyheads.core.errors import ConfigError, DataError
     from manyheads.data.corpus import read_pairs
     from manyheads.tasks.translate import Translator, score
 
-    if not pairs and not (source and target):
-        raise ConfigError("nothing to evaluate on: give --source and --target, or --pairs")
     if fields and len(fields) != 2:
         raise ConfigError(f"--fields names {len(fields)} fields; it must name two, source and target")
-    read = list(
-        read_pairs(
-            sources=source or (),
-            targets=target or (),
-            pairs=pairs or (),
-            fields=(fields[0], fields[1]) if fields else None,
-        )
-    )
+    named = (fields[0], fields[1]) if fields else None
+    read = list(read_pairs(sources=source or (), targets=target or (), pairs=pairs or (), fields=named))
     if not read:
         raise DataError("the test set has no sentences")
     found = Translator.load(model, device=device).translate([pair[0] for pair in read], beam=beam, alpha=alpha)

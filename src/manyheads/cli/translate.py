@@ -1,12 +1,13 @@
 """`manyheads translate MODEL < in > out`"""
 
 import sys
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from manyheads.cli.lines import standard_input
 
 LINES_AT_ONCE = 1024
 
@@ -23,7 +24,7 @@ def translate(
 
     translator = Translator.load(model, device=device)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
-    lines = _lines()
+    lines = standard_input()
     done = 0
     # A person who types wants an answer after each line.
     while chunk := list(islice(lines, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
@@ -37,17 +38,3 @@ def translate(
                 print(text)
         sys.stdout.flush()
         done += len(chunk)
-
-
-def _lines() -> Iterator[str]:
-    from manyheads.core.errors import DataError
-
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that Windows puts before UTF-8
-        try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError:
-            raise DataError(
-                f"standard input, line {number}: not valid UTF-8; convert it, for example with iconv"
-            ) from None

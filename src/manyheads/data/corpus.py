@@ -15,6 +15,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLES = (".tsv", ".txt")
 OBJECTS = (".jsonl",)
 COMPRESSED = (".gz", ".xz")
+UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what a missing, cut or damaged file raises
 
 Pair = tuple[str, str]
 
@@ -28,7 +29,7 @@ def read_lines(path: Path) -> Iterator[str]:
     path = Path(path)
     number = 0
     try:
-        with _opened(path) as file:
+        with opened(path) as file:
             for number, line in enumerate(file, start=1):
                 if number == 1:
                     line = line.removeprefix(BYTE_ORDER_MARK)
@@ -39,14 +40,15 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(
             f"{path}, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}); convert the file to UTF-8"
         ) from error
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except UNREADABLE as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(
             f"{path} cannot be read after line {number}: {reason}; check that the file is there and whole"
         ) from error
 
 
-def _opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> BinaryIO:
+    """The bytes of a file, unpacked where its name says that they are packed."""
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     if path.suffix == ".xz":
@@ -136,15 +138,20 @@ def _objects(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
         if not line:
             yield "", ""
             continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}, line {number}: not JSON ({error}); write one object on each line") from error
         place = f"{path}, line {number}"
-        yield _text(entry, fields[0], place), _text(entry, fields[1], place)
+        entry = json_in(line, place)
+        yield text_at(entry, fields[0], place), text_at(entry, fields[1], place)
 
 
-def _text(entry: object, field: str, place: str) -> str:
+def json_in(line: str, place: str) -> object:
+    """What a line of JSON says; `place` begins the sentence where it is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: not JSON ({error}); write one object on each line") from error
+
+
+def text_at(entry: object, field: str, place: str) -> str:
     """The string at a dotted path of a JSON object."""
     found = entry
     for key in field.split("."):

@@ -20,7 +20,7 @@ def beam_search(
     A sentence is done, and leaves the batch, when no hypothesis that still runs can beat its worst finished one.
     """
     search = _Search(limits_N, vocabulary, beams, alpha)
-    newest = torch.full((len(limits_N) * beams,), vocabulary.start, device=limits_N.device)
+    newest = steps.first
     for length in range(1, int(limits_N.max()) + 1):
         logits = steps(newest)
         parents, newest = search.extend(logits, length)

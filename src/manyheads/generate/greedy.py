@@ -1,4 +1,6 @@
-"""Greedy search: the most likely token, each time.  Shapes:  N rows  V vocabulary"""
+"""One token after the other, and the simplest way to choose it.  Shapes:  N rows  V vocabulary"""
+
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -7,36 +9,51 @@ from manyheads.generate.steps import Hypothesis, Steps, Vocabulary
 from manyheads.ops.sampling import best_allowed
 
 
-def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, scored: bool = True) -> list[Hypothesis]:
-    """One hypothesis a row, of at most `limits_N` tokens with the end; its score is the sum of log-probabilities.
+def decoded(
+    steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, choose: Callable[[Tensor, Tensor], Tensor]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """At each step the rows in the batch and the newest id of each, `end` for those that are done.
 
-    The best token is the best logit: without scores, which are then zero, no softmax is computed.
+    `choose` takes logits [n, V] and the numbers of their rows, [n]. A row is done behind its end or at its limit; whoever
+    reads along may lower a limit to end a row sooner.
     """
-    device = limits_N.device
-    longest = int(limits_N.max())
-    ids = torch.full((len(limits_N), longest), vocabulary.end, device=device)
-    scores = torch.zeros(len(limits_N), device=device)
-    alive = torch.arange(len(limits_N), device=device)
-    running = torch.ones(len(limits_N), dtype=torch.bool, device=device)
-    newest = torch.full((len(limits_N),), vocabulary.start, device=device)
-    for step in range(longest):
-        logits_NV = steps(newest)
-        if scored:
-            logits_NV = logits_NV.log_softmax(dim=1)
-        best, newest = best_allowed(logits_NV, 1, vocabulary.never)
-        newest = torch.where(running, newest[:, 0], vocabulary.end)
-        if scored:
-            scores[alive] += torch.where(running, best[:, 0], 0.0)
-        ids[alive, step] = newest
+    alive = torch.arange(len(limits_N), device=limits_N.device)
+    running = torch.ones_like(alive, dtype=torch.bool)
+    newest = steps.first
+    for step in range(int(limits_N.max())):
+        newest = torch.where(running, choose(steps(newest), alive), vocabulary.end)
+        yield alive, newest
         running = running & (newest != vocabulary.end) & (limits_N[alive] > step + 1)
         left = int(running.sum())
         if left == 0:
-            break
+            return
         # Rows that are done leave once they are a quarter: each leaving copies the cache of those who stay.
-        if left <= 0.75 * len(alive):
+        if left <= 0.75 * len(alive) and steps.shrinks:
             rows = running.nonzero().squeeze(1)
             steps.select(None, rows)
             alive, newest, running = alive[rows], newest[rows], running[rows]
+
+
+def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, scored: bool = True) -> list[Hypothesis]:
+    """The most likely token, each time: one hypothesis a row, of at most `limits_N` tokens with the end.
+
+    Its score is the sum of log-probabilities. The best token is the best logit: without scores, which are then zero, no
+    softmax is computed.
+    """
+    scores = torch.zeros(len(limits_N), device=limits_N.device)
+    done = torch.zeros_like(scores, dtype=torch.bool)
+
+    def best(logits: Tensor, rows: Tensor) -> Tensor:
+        logits = logits.log_softmax(dim=1) if scored else logits
+        values, ids = best_allowed(logits, 1, vocabulary.never)
+        if scored:
+            scores[rows] += torch.where(done[rows], 0.0, values[:, 0])
+        return ids[:, 0]
+
+    ids = torch.full((len(limits_N), int(limits_N.max())), vocabulary.end, device=limits_N.device)
+    for step, (rows, newest) in enumerate(decoded(steps, limits_N, vocabulary, best)):
+        ids[rows, step] = newest
+        done[rows] |= (newest == vocabulary.end) | (limits_N[rows] <= step + 1)
     return [
         Hypothesis(_until(row, vocabulary.end), score) for row, score in zip(ids.tolist(), scores.tolist(), strict=True)
     ]

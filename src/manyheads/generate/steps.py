@@ -15,6 +15,11 @@ from manyheads.nn.cache import Cache
 class Steps(Protocol):
     """What greedy and beam search need of a model in mid-sentence; rows are sentences times beams."""
 
+    first: Tensor
+    """[R] ids that the first step takes."""
+    shrinks: bool
+    """Whether rows that are done may leave."""
+
     def __call__(self, ids_R: Tensor) -> Tensor:
         """Takes each row's newest id and gives the logits of the next: [R, V]."""
         ...
@@ -27,8 +32,11 @@ class Steps(Protocol):
 class CachedSteps:
     """One position at a time through the key-value cache."""
 
+    shrinks = True
+
     def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
+        self.first = torch.full((len(memory) * beams,), model.config.start, device=memory.device)
         self.cache = Cache(capacity, beams)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
@@ -43,8 +51,11 @@ class CachedSteps:
 class WholeSteps:
     """The whole sentence anew at each step, without a cache: slow, and what the cache is checked against."""
 
+    shrinks = True
+
     def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
+        self.first = torch.full((len(memory) * beams,), model.config.start, device=memory.device)
         self.ids_NKT = torch.empty(memory.shape[0], beams, 0, dtype=torch.long, device=memory.device)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
@@ -75,7 +86,6 @@ class Hypothesis:
 class Vocabulary:
     """The ids that decoding has to know."""
 
-    start: int
     end: int
     never: tuple[int, ...] = ()
     """Ids that may not be produced, such as padding."""

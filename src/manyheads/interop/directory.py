@@ -1,71 +1,167 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from safetensors.torch import save_file
+from torch import nn
 
 from manyheads.core.configs import to_table, updated
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import directory_written_atomically
-from manyheads.interop import marian
+from manyheads.interop import gpt, head, llama, marian
+from manyheads.interop.weights import Undrawn, Weights, open_weights, own_views, read_into, read_json
+from manyheads.models.classifier import Classifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.text.tokenizer import Tokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.tokenizer import Tokenizer, named_beside
 
-OWN_TYPE = "manyheads-transformer"
+
+@dataclass(frozen=True)
+class Family:
+    """A model of ours, its foreign names and what it is for."""
+
+    model: type
+    config: type
+    foreign: ModuleType
+    own_type: str
+    what: str
+    known_as: str
+    tokenizer: type[Tokenizer] | type[LanguageTokenizer]
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return (*self.foreign.TYPES, self.own_type)
 
 
-def save_model(directory: Path, model: Transformer, tokenizer: Tokenizer, card: str) -> None:
-    """Writes the whole directory or nothing: the published Transformer as Marian, a variant as our own type."""
+FAMILIES = (
+    Family(Transformer, TransformerConfig, marian, "manyheads-transformer", "translator", "Marian", Tokenizer),
+    Family(GPT, GPTConfig, gpt, "manyheads-gpt", "language model", "GPT-2, GPT-1", LanguageTokenizer),
+    Family(Llama, LlamaConfig, llama, "manyheads-llama", "language model", "Llama", LanguageTokenizer),
+)
+CLASSIFIED = tuple(family for family in FAMILIES if family.what == "language model")
+
+
+def save_model(directory: Path, model: nn.Module, tokenizer: Tokenizer | LanguageTokenizer, card: str) -> None:
+    """Writes the whole directory or nothing: a model as published under its foreign type, a variant under our own."""
     try:
         with directory_written_atomically(directory) as temporary:
-            _write_model(temporary, model)
-            tokenizer.save(temporary)
+            if isinstance(tokenizer, LanguageTokenizer):
+                tokenizer.save(temporary, length=model.config.context)  # type: ignore
+            else:
+                tokenizer.save(temporary)
+            _write_model(temporary, model, tokenizer)
             (temporary / "README.md").write_text(card, encoding="utf-8")
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{directory} could not be written ({error}); what was there before is intact") from error
 
 
-def _write_model(directory: Path, model: Transformer) -> None:
-    if marian.fits(model.config):
-        config, tensors = marian.write_config(model.config), marian.write_tensors(model)
-        _write_json(directory / "generation_config.json", marian.write_generation_config(model.config))
+def _write_model(directory: Path, model: Any, tokenizer: Tokenizer | LanguageTokenizer) -> None:
+    body = model.body if isinstance(model, Classifier) else model
+    family = next(family for family in FAMILIES if isinstance(body, family.model))
+    generation: dict[str, Any] = {}
+    if family.foreign.fits(body.config):
+        config, tensors = family.foreign.write_config(body.config), family.foreign.write_tensors(model)
+        generation = family.foreign.write_generation_config(body.config)
     else:
-        config = {"model_type": OWN_TYPE, "is_encoder_decoder": True, "manyheads": to_table(model.config)}
-        tensors = {name: tensor.contiguous() for name, tensor in _distinct(model).items()}
+        config = {"model_type": family.own_type, "is_encoder_decoder": family.model is Transformer}
+        config["manyheads"] = to_table(body.config)
+        tensors = {name: view.contiguous() for name, view in own_views(model).items()}
+    if isinstance(tokenizer, LanguageTokenizer) and tokenizer.start:
+        config["bos_token_id"] = tokenizer.start[0]
+        generation |= {"bos_token_id": tokenizer.start[0]} if generation else {}
+    if isinstance(model, Classifier):
+        assert isinstance(tokenizer, LanguageTokenizer)
+        pad = named_beside(directory / "tokenizer.json").get("pad_token")
+        config = head.write_config(config, model, None if pad is None else tokenizer.identity(pad))
+    elif generation:
+        _write_json(directory / "generation_config.json", generation)
     _write_json(directory / "config.json", config)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    # The library lets nobody but the owner read it.
+    (directory / "model.safetensors").chmod((directory / "config.json").stat().st_mode)
 
 
-def load_model(directory: Path) -> tuple[Transformer, Tokenizer]:
-    """Opens a model directory, or the model of a run directory, ready to translate."""
+def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[Any, Any]:
+    """Opens a model directory, or the model of a run directory: the model, ready to use, and its tokenizer.
+
+    A model that is none of `kinds`, the classes asked for, is refused.
+    """
     directory = find_model(directory)
-    config = _read_json(directory / "config.json")
-    kind = config.get("model_type")
-    if kind not in ("marian", OWN_TYPE):
-        raise CheckpointError(f"{directory} holds a model of type {kind}; translators are of type marian or {OWN_TYPE}")
-    tensors = _read_tensors(directory)
+    table = read_json(directory / "config.json")
+    family = _family(directory, table, kinds)
+    weights = open_weights(directory)
     try:
-        if kind == "marian":
-            model = Transformer(marian.read_config(config))
-            marian.read_tensors(model, tensors)
-        else:
-            model = Transformer(updated(TransformerConfig(), config["manyheads"]))
-            missing = model.load_state_dict(tensors, strict=False)
-            left = [*missing.unexpected_keys, *(set(missing.missing_keys) - _second_names(model))]
-            if left:
-                raise CheckpointError(f"config and weights do not fit each other; left over: {', '.join(sorted(left))}")
-    except (KeyError, RuntimeError) as error:
-        raise CheckpointError(f"{directory} is damaged or not a translator: {error}") from None
-    tokenizer = Tokenizer.load(directory)
+        with Undrawn():
+            model = _built(family, table)
+        _fill(family, table, model, weights)
+    except KeyError as missing:
+        raise CheckpointError(f"{directory} is damaged or not a {family.what}: its config has no {missing}") from None
+    except (RuntimeError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        # A config may say anything, such as a width that is a word.
+        raise CheckpointError(f"{directory} is damaged or not a {family.what}: {error}") from None
+    tokenizer = family.tokenizer.load(directory)
     if len(tokenizer) > model.config.vocabulary:
         raise CheckpointError(
             f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model only {model.config.vocabulary}"
         )
     return model.eval(), tokenizer
+
+
+def _family(directory: Path, table: dict[str, Any], kinds: tuple[type, ...] | None) -> Family:
+    """Whose config it is, when that is what was asked for."""
+    asked = _described(kinds or (*(family.model for family in FAMILIES), Classifier))
+    found = table.get("model_type")
+    family = next((family for family in FAMILIES if found in family.types), None)
+    if family is None:
+        what = f"{next(iter(asked))}s" if len(asked) == 1 else "models"
+        types = dict.fromkeys(name for families in asked.values() for each in families for name in each.types)
+        raise CheckpointError(f"{directory} holds a model of type {found}; {what} are of type {_listed(types)}")
+    kind, what = (Classifier, "classifier") if head.is_classifier(table) else (family.model, family.what)
+    if kinds and kind not in kinds:
+        wanted = [f"a {name} ({', '.join(family.known_as for family in families)})" for name, families in asked.items()]
+        raise CheckpointError(f"{directory} holds a {what} ({found}); {_listed(wanted)} is asked for here")
+    return family
+
+
+def _described(kinds: tuple[type, ...]) -> dict[str, list[Family]]:
+    """What models of these kinds are for, each with the families that can be it."""
+    asked: dict[str, list[Family]] = {}
+    for family in FAMILIES:
+        if family.model in kinds:
+            asked.setdefault(family.what, []).append(family)
+    return asked | ({"classifier": list(CLASSIFIED)} if Classifier in kinds else {})
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _built(family: Family, table: dict[str, Any]) -> Any:
+    """The model of a config, without its weights."""
+    if table["model_type"] == family.own_type:
+        fields = {name: value for name, value in table["manyheads"].items() if name != "form"}
+        body = family.model(updated(family.config(), fields))
+    else:
+        body = family.model(family.foreign.read_config(table))
+    return Classifier(body, *head.read_names(table)) if head.is_classifier(table) else body
+
+
+def _fill(family: Family, table: dict[str, Any], model: Any, weights: Weights) -> None:
+    if table["model_type"] == family.own_type:
+        read_into(own_views(model), weights, f"a {family.what}")
+        return
+    family.foreign.read_tensors(model, weights)
+    if isinstance(model, Classifier):
+        head.fill_output(model)
 
 
 def find_model(path: Path) -> Path:
@@ -81,44 +177,5 @@ def find_model(path: Path) -> Path:
     raise CheckpointError(f"{path} holds no config.json; give a model directory or a run directory")
 
 
-def _read_tensors(directory: Path) -> dict[str, Tensor]:
-    path = directory / "model.safetensors"
-    if path.is_file():
-        try:
-            return load_file(path)
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{path} is damaged: {error}") from None
-    if (directory / "pytorch_model.bin").is_file():
-        raise CheckpointError(
-            f"{directory} has only pytorch_model.bin, a pickle, which can run any code when opened; open it where you "
-            "trust it with transformers and save_pretrained(…) it again: that writes model.safetensors"
-        )
-    raise CheckpointError(f"{directory} has no model.safetensors")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
-    if not isinstance(table, dict):
-        raise CheckpointError(f"{path} is not a JSON object; it is damaged or not a model's config")
-    return table
-
-
 def _write_json(path: Path, table: dict[str, Any]) -> None:
     path.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _distinct(model: Transformer) -> dict[str, Tensor]:
-    """The state without second names of shared tensors, which safetensors refuses."""
-    second = _second_names(model)
-    return {name: tensor for name, tensor in model.state_dict().items() if name not in second}
-
-
-def _second_names(model: Transformer) -> set[str]:
-    """Of tied embeddings, and of the positions that all blocks of a stack share."""
-    first: dict[int, str] = {}
-    return {
-        name for name, tensor in model.state_dict(keep_vars=True).items() if first.setdefault(id(tensor), name) != name
-    }

@@ -4,6 +4,7 @@ Marian keeps the sinusoid's sines in the first half of the width and its cosines
 interleaves them. Every weight that touches the width is therefore read and written in the other order: an exact change.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
 
+TYPES = ("marian",)
 # Ours to theirs for every part of a block that is one on both sides.
 _PARTS = {
     "self_norm": "self_attn_layer_norm",
@@ -141,7 +143,7 @@ def write_tensors(model: Transformer) -> dict[str, Tensor]:
     return {name: _reordered(name, tensor, halves).contiguous() for name, tensor in theirs.items()}
 
 
-def read_tensors(model: Transformer, theirs: dict[str, Tensor]) -> None:
+def read_tensors(model: Transformer, theirs: Mapping[str, Tensor]) -> None:
     """Loads their weights; a name left over on either side is an error."""
     interleaved = _halves(model.config.width).argsort()
     left = {

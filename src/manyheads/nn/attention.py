@@ -73,8 +73,7 @@ class MultiHeadAttention(nn.Module):
     def _own_keys(self, x: Tensor, mask: Tensor | None, cache: Cache | None):
         q, k, v = self.projection(x).split(self.parts, dim=-1)
         q, k, v = self._by_heads(q, self.heads), self._by_heads(k), self._by_heads(v)
-        start = cache.length if cache else 0
-        length = start + x.shape[1]
+        start, length = (cache.start, cache.reach(x.shape[1])) if cache else (0, x.shape[1])
         q = self.positions.turn(q, start, length)
         bias = self.positions.bias(q, length, start)
         if not cache or not self.positions.turns_late:
@@ -83,11 +82,13 @@ class MultiHeadAttention(nn.Module):
             k, v = cache.extend(self, k, v)
             if self.positions.turns_late:
                 k = self._turned_late(k, length, cache.beams)
+            if mask is not None and (cache.beams > 1 or cache.lengths is not None):
+                raise ValueError("beams and rows of different lengths have a mask of their own; another cannot be given")
             if cache.beams > 1:
-                if mask is not None:
-                    raise ValueError("beams have a mask of their own; another cannot be given")
                 q, bias = self._with_beams(q, bias, cache.beams)
                 return q, k, v, {"mask": cache.beam_mask(q.shape[0], q.device), "bias": bias, "causal": False}
+            if cache.lengths is not None:
+                return q, k, v, {"mask": cache.row_mask(x.shape[1]), "bias": bias, "causal": False}
         return q, k, v, {"mask": mask, "bias": bias, "causal": self.causal}
 
     def _memory_keys(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: Cache | None):

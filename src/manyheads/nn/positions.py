@@ -15,7 +15,7 @@ from manyheads.ops import relative, rotary
 from manyheads.ops.sinusoid import sinusoid
 
 KINDS = ("sinusoidal", "learned", "relative", "buckets", "rotary", "alibi", "none")
-SCALINGS = ("none", "linear", "ntk", "dynamic_ntk", "yarn")
+SCALINGS = ("none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3")
 # a table begins with this many rows, so that a compiled model is not compiled anew at each of its first few words
 FIRST_ROWS = 256
 
@@ -23,22 +23,28 @@ FIRST_ROWS = 256
 class Positions(nn.Module):
     """What a model knows of where a token stands: nothing, here; each kind overrides one of the three methods.
 
-    `turns_late` asks attention to cache its keys unturned, since how far they turn depends on the length in view.
+    `start`, the position of the first token, is a number, or [B] where each row has its own. `turns_late` asks attention
+    to cache its keys unturned, since how far they turn depends on the length in view.
     """
 
     turns_late = False
 
-    def add(self, x_BTW: Tensor, start: int) -> Tensor:
-        """The embeddings with absolute positions added; `start` is the position of the first."""
+    def add(self, x_BTW: Tensor, start: int | Tensor, length: int = 0) -> Tensor:
+        """The embeddings with absolute positions added; rows with starts of their own stay within `length`."""
         return x_BTW
 
-    def turn(self, x_BHTD: Tensor, start: int, length: int) -> Tensor:
+    def turn(self, x_BHTD: Tensor, start: int | Tensor, length: int) -> Tensor:
         """Queries or keys turned to their place; `length` counts all positions in view, the cached ones too."""
         return x_BHTD
 
-    def bias(self, q_BHQD: Tensor, keys: int, start: int) -> Tensor | None:
+    def bias(self, q_BHQD: Tensor, keys: int, start: int | Tensor) -> Tensor | None:
         """[B or 1, H, Q, K] to add to the scaled scores; the first query stands at `start`, the keys at 0..keys - 1."""
         return None
+
+
+def places(start: Tensor, count: int) -> Tensor:
+    """[B, count]: the positions of `count` tokens of each row, from its own start on."""
+    return start[:, None] + torch.arange(count, device=start.device)
 
 
 class Table:
@@ -63,6 +69,12 @@ class Table:
             self.rows = rows
         return rows[start:end]
 
+    def at(self, start: int | Tensor, count: int, length: int, device: torch.device) -> Tensor:
+        """[count, …] rows from `start` on; [B, count, …] where each row of the batch has a start of its own."""
+        if isinstance(start, int):
+            return self(start, start + count, device)
+        return self(0, length, device)[places(start, count)]
+
 
 class Sinusoidal(Positions):
     """Sines and cosines added to the embeddings: section 3.5 of Vaswani et al. (2017); any length."""
@@ -71,8 +83,8 @@ class Sinusoidal(Positions):
         super().__init__()
         self.table = Table(partial(sinusoid, width=width, base=base))
 
-    def add(self, x_BTW: Tensor, start: int) -> Tensor:
-        return x_BTW + self.table(start, start + x_BTW.shape[1], x_BTW.device).to(x_BTW.dtype)
+    def add(self, x_BTW: Tensor, start: int | Tensor, length: int = 0) -> Tensor:
+        return x_BTW + self.table.at(start, x_BTW.shape[1], length, x_BTW.device).to(x_BTW.dtype)
 
 
 class Learned(Positions):
@@ -83,11 +95,13 @@ class Learned(Positions):
         self.table = nn.Embedding(length, width)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def add(self, x_BTW: Tensor, start: int) -> Tensor:
-        end, length = start + x_BTW.shape[1], self.table.num_embeddings
-        if end > length:
+    def add(self, x_BTW: Tensor, start: int | Tensor, length: int = 0) -> Tensor:
+        if not isinstance(start, int):
+            return x_BTW + self.table.weight[places(start, x_BTW.shape[1])].to(x_BTW.dtype)
+        end, rows = start + x_BTW.shape[1], self.table.num_embeddings
+        if end > rows:
             raise ConfigError(
-                f"{end} positions asked, the table has {length}; cut the input to {length}, "
+                f"{end} positions asked, the table has {rows}; cut the input to {rows}, "
                 f"or train with a longer table or with positions of any length, such as rotary"
             )
         return x_BTW + self.table.weight[start:end].to(x_BTW.dtype)
@@ -103,12 +117,12 @@ class Relative(Positions):
         self.table_HLD = nn.Parameter(torch.empty(heads, 2 * clip + 1, head_width))
         nn.init.normal_(self.table_HLD, std=head_width**-0.5)
 
-    def bias(self, q_BHQD: Tensor, keys: int, start: int) -> Tensor:
+    def bias(self, q_BHQD: Tensor, keys: int, start: int | Tensor) -> Tensor:
         queries = q_BHQD.shape[2]
         index_QK = relative.clipped_distances(queries, keys, start, self.clip, q_BHQD.device) + self.clip
         # each query meets the 2·clip + 1 vectors once, not once per key
         scores_BHQL = self.scale * q_BHQD @ self.table_HLD.to(q_BHQD.dtype).mT
-        return scores_BHQL.gather(-1, index_QK.expand(*q_BHQD.shape[:2], queries, keys))
+        return scores_BHQL.gather(-1, index_QK.unsqueeze(-3).expand(*q_BHQD.shape[:2], queries, keys))
 
 
 class Buckets(Positions):
@@ -121,10 +135,10 @@ class Buckets(Positions):
         self.table = nn.Embedding(buckets, heads)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def bias(self, q_BHQD: Tensor, keys: int, start: int) -> Tensor:
+    def bias(self, q_BHQD: Tensor, keys: int, start: int | Tensor) -> Tensor:
         distances_QK = relative.distances(q_BHQD.shape[2], keys, start, q_BHQD.device)
         buckets_QK = relative.t5_buckets(distances_QK, self.table.num_embeddings, self.furthest, self.bidirectional)
-        return self.table(buckets_QK).permute(2, 0, 1)[None].to(q_BHQD.dtype)
+        return _batched(self.table(buckets_QK).movedim(-1, -3)).to(q_BHQD.dtype)
 
 
 class Rotary(Positions):
@@ -137,6 +151,8 @@ class Rotary(Positions):
         scaling: str = "none",
         factor: float = 1.0,
         original_length: int = 1024,
+        low_turns: float = 1.0,
+        high_turns: float = 4.0,
     ):
         super().__init__()
         if head_width % 2:
@@ -150,6 +166,7 @@ class Rotary(Positions):
             )
         self.head_width, self.base = head_width, base
         self.scaling, self.factor, self.original_length = scaling, factor, original_length
+        self.low_turns, self.high_turns = low_turns, high_turns
         self.turns_late = scaling == "dynamic_ntk"
         self.table = Table(self.cosines_sines)
         self.longer_table: Tensor | None = None
@@ -165,15 +182,21 @@ class Rotary(Positions):
             frequencies_F = rotary.dynamic_ntk(frequencies_F, self.factor, length, self.original_length)
         elif self.scaling == "yarn":
             frequencies_F, attention_factor = rotary.yarn(frequencies_F, self.factor, self.base, self.original_length)
+        elif self.scaling == "llama3":
+            turns = self.low_turns, self.high_turns
+            frequencies_F = rotary.llama3(frequencies_F, self.factor, self.original_length, *turns)
         return rotary.cosines_sines(positions_T, frequencies_F, attention_factor)
 
-    def turn(self, x_BHTD: Tensor, start: int, length: int) -> Tensor:
-        end = start + x_BHTD.shape[2]
+    def turn(self, x_BHTD: Tensor, start: int | Tensor, length: int) -> Tensor:
+        count = x_BHTD.shape[2]
         if self.turns_late and length > self.original_length:
-            rows_T2D = self.for_length(length, x_BHTD.device)[start:end]
+            rows = self.for_length(length, x_BHTD.device)
+            rows_T2D = rows[start : start + count] if isinstance(start, int) else rows[places(start, count)]
         else:
-            rows_T2D = self.table(start, end, x_BHTD.device)
-        cos_TD, sin_TD = rows_T2D.to(x_BHTD.dtype).unbind(1)
+            rows_T2D = self.table.at(start, count, length, x_BHTD.device)
+        cos_TD, sin_TD = rows_T2D.to(x_BHTD.dtype).unbind(-2)
+        if not isinstance(start, int):  # [B, T, D]: the same for every head
+            cos_TD, sin_TD = cos_TD[:, None], sin_TD[:, None]
         return rotary.rotate(x_BHTD, cos_TD, sin_TD)
 
     def for_length(self, length: int, device: torch.device) -> Tensor:
@@ -194,10 +217,15 @@ class Alibi(Positions):
         self.heads = heads
         self.bidirectional = bidirectional
 
-    def bias(self, q_BHQD: Tensor, keys: int, start: int) -> Tensor:
+    def bias(self, q_BHQD: Tensor, keys: int, start: int | Tensor) -> Tensor:
         slopes_H = relative.alibi_slopes(self.heads, q_BHQD.device)
         distances_QK = relative.distances(q_BHQD.shape[2], keys, start, q_BHQD.device)
-        return relative.alibi_bias(slopes_H, distances_QK, self.bidirectional)[None].to(q_BHQD.dtype)
+        return _batched(relative.alibi_bias(slopes_H, distances_QK, self.bidirectional)).to(q_BHQD.dtype)
+
+
+def _batched(bias: Tensor) -> Tensor:
+    """[H, Q, K], the same for all rows, as [1, H, Q, K]."""
+    return bias if bias.dim() == 4 else bias[None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,9 +239,13 @@ class PositionsConfig:
     base: float = 10_000.0
     """Base of the wavelengths of sinusoidal and rotary positions."""
     scaling: str = "none"
-    """How rotary positions are stretched past `length`: none, linear, ntk, dynamic_ntk or yarn."""
+    """How rotary positions are stretched past `length`: none, linear, ntk, dynamic_ntk, yarn or llama3."""
     factor: float = 1.0
     """How many times `length` the scaling aims at."""
+    low_turns: float = 1.0
+    """Of llama3: pairs that turn less often within `length` are stretched by the whole factor."""
+    high_turns: float = 4.0
+    """Of llama3: pairs that turn more often within `length` stay as they are."""
     clip: int = 16
     """Distance from which relative positions no longer tell keys apart."""
     buckets: int = 32
@@ -241,6 +273,11 @@ class PositionsConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}, and the least it can be is {least}")
         if self.base <= 1.0:
             raise ConfigError(f"base is {self.base} and must be above 1; the published value is 10000")
+        if not 0 < self.low_turns < self.high_turns:
+            raise ConfigError(
+                f"low_turns is {self.low_turns} and high_turns {self.high_turns}; they must be above 0 and the second "
+                f"the larger, as the published 1 and 4"
+            )
         if self.buckets % 2:
             raise ConfigError(f"{self.buckets} buckets do not split into two halves; use {self.buckets + 1}")
         if self.furthest <= self.buckets // 2:
@@ -264,7 +301,8 @@ def build_positions(
         case "buckets":
             return Buckets(heads, config.buckets, config.furthest, bidirectional)
         case "rotary":
-            return Rotary(head_width, config.base, config.scaling, config.factor, config.length)
+            turns = config.low_turns, config.high_turns
+            return Rotary(head_width, config.base, config.scaling, config.factor, config.length, *turns)
         case "alibi":
             return Alibi(heads, bidirectional)
         case _:

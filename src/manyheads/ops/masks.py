@@ -9,6 +9,13 @@ def causal_mask(queries: int, keys: int, device: torch.device | None = None) -> 
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
 
 
+def document_mask(ids_BK: Tensor, end: int) -> Tensor:
+    """[B, 1, K, K]: tokens of one document may look at each other; a document goes on up to and with its `end`."""
+    ended_BK = (ids_BK == end).long()
+    documents_BK = ended_BK.cumsum(dim=1) - ended_BK
+    return (documents_BK[:, :, None] == documents_BK[:, None, :])[:, None]
+
+
 def padding_mask(ids_BK: Tensor, pad: int) -> Tensor | None:
     """[B, 1, 1, K]: real tokens may be looked at, padding may not; None where nothing is padded.
 

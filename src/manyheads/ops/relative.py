@@ -1,7 +1,7 @@
 """Distances between queries and keys, and what three papers make of them.
 
-Shapes:  Q query positions  K key positions  H heads.  A distance is key - query, so negative looks back; queries sit at
-start, start + 1, ... and keys at 0, 1, ...
+Shapes:  Q query positions  K key positions  H heads  B batch.  A distance is key - query, so negative looks back; queries
+sit at start, start + 1, ... and keys at 0, 1, ...; where each row has a start of its own, all gain a B in front.
 """
 
 import math
@@ -10,12 +10,15 @@ import torch
 from torch import Tensor
 
 
-def distances(queries: int, keys: int, start: int, device: torch.device | None = None) -> Tensor:
-    """[Q, K] whole numbers: how far each key stands after each query."""
-    return torch.arange(keys, device=device) - torch.arange(start, start + queries, device=device)[:, None]
+def distances(queries: int, keys: int, start: int | Tensor, device: torch.device | None = None) -> Tensor:
+    """[Q, K] whole numbers: how far each key stands after each query; `start` may be [B], one for each row."""
+    start = start[:, None, None] if isinstance(start, Tensor) else start
+    return torch.arange(keys, device=device) - (torch.arange(queries, device=device)[:, None] + start)
 
 
-def clipped_distances(queries: int, keys: int, start: int, clip: int, device: torch.device | None = None) -> Tensor:
+def clipped_distances(
+    queries: int, keys: int, start: int | Tensor, clip: int, device: torch.device | None = None
+) -> Tensor:
     """[Q, K] distances held within -clip..clip: section 3.2 of Shaw et al. (2018)."""
     return distances(queries, keys, start, device).clamp(-clip, clip)
 
@@ -57,4 +60,4 @@ def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
 def alibi_bias(slopes_H: Tensor, distances_QK: Tensor, bidirectional: bool) -> Tensor:
     """[H, Q, K]: minus slope times how far back the key is, or how far on either side where `bidirectional`."""
     far_QK = -distances_QK.abs() if bidirectional else distances_QK
-    return slopes_H[:, None, None] * far_QK
+    return slopes_H[:, None, None] * far_QK.unsqueeze(-3)

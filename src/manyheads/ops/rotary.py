@@ -1,4 +1,4 @@
-"""Rotary positions: Su et al. (2021), and four ways to stretch them past the length trained on.
+"""Rotary positions: Su et al. (2021), and five ways to stretch them past the length trained on.
 
 Shapes:  B batch  H heads  T positions  D head width  F frequencies, D/2 of them
 """
@@ -62,6 +62,20 @@ def yarn(
     ramp_F = (steps_F / (last - first if last != first else 0.001)).clamp(0, 1)
     attention_factor = 0.1 * math.log(factor) + 1.0
     return frequencies_F / factor * ramp_F + frequencies_F * (1 - ramp_F), attention_factor
+
+
+def llama3(
+    frequencies_F: Tensor, factor: float, original_length: int, low_turns: float = 1.0, high_turns: float = 4.0
+) -> Tensor:
+    """Llama 3.1's scaling (Grattafiori et al. 2024): YaRN's ramp, over the turns of a pair instead of its number.
+
+    Pairs that turn more than `high_turns` times within the original length stay, those that turn less than `low_turns`
+    times turn `factor` times slower.
+    """
+    # in this order of operations, with whose roundings the published checkpoints were trained
+    turns_F = original_length / (2 * math.pi / frequencies_F)
+    kept_F = ((turns_F - low_turns) / (high_turns - low_turns)).clamp(0, 1)
+    return (1 - kept_F) * frequencies_F / factor + kept_F * frequencies_F
 
 
 def cosines_sines(positions_T: Tensor, frequencies_F: Tensor, attention_factor: float = 1.0) -> Tensor:

@@ -5,7 +5,6 @@ import manyheads
 
 def translation_card(recipe: str, pairs: int, which: str, scores: dict[str, float], signature: str) -> str:
     """What the model is, how it was trained and how well it did on validation data."""
-    shown = "\n".join(f"| {name} | {value:.3f} |" for name, value in scores.items())
     return f"""---
 library_name: manyheads
 pipeline_tag: translation
@@ -18,7 +17,7 @@ An encoder-decoder Transformer (Vaswani et al. 2017), trained on {pairs:,} sente
 
 | on validation data | |
 | --- | --- |
-{shown}
+{_table(scores)}
 
 BLEU is of greedy search (`{signature}`); loss is the negative log-likelihood of a token.
 
@@ -27,3 +26,66 @@ BLEU is of greedy search (`{signature}`); loss is the negative log-likelihood of
 {recipe.strip()}
 ```
 """
+
+
+def language_card(recipe: str, which: str, scores: dict[str, float]) -> str:
+    """What the model is, how it was trained and how well it did on validation data."""
+    return f"""---
+library_name: manyheads
+pipeline_tag: text-generation
+---
+# A language model trained with manyheads {manyheads.__version__}
+
+A decoder-only Transformer; these are its weights {which}. `manyheads generate`, `manyheads.LanguageModel` and, where
+`config.json` says gpt2, openai-gpt or llama, `transformers` open this directory.
+
+| on validation data | |
+| --- | --- |
+{_table(scores)}
+
+Loss is the negative log-likelihood of a token, in nats; perplexity is its exponential.
+
+## Recipe
+```toml
+{recipe.strip()}
+```
+"""
+
+
+def classifier_card(
+    recipe: str, examples: int, form: str, names: tuple[str, ...], which: str, scores: dict[str, float]
+) -> str:
+    """What the model is, how it was trained and how well it did on validation data."""
+    shape = {
+        "text": "`<start> text <extract>`",
+        "pair": "`<start> text <delimiter> text <extract>`",
+        "choice": "`<start> context <delimiter> choice <extract>`, once for each choice",
+    }[form]
+    labels = f"Its labels are {', '.join(names)}." if names else "It says which choice fits its context best."
+    return f"""---
+library_name: manyheads
+pipeline_tag: text-classification
+---
+# A classifier trained with manyheads {manyheads.__version__}
+
+A decoder-only Transformer with one linear layer on the state of its last token, trained on {examples:,} examples as
+GPT-1 was fine-tuned (Radford et al. 2018); these are its weights {which}. It reads
+{shape}. {labels}
+`manyheads classify`, `manyheads.tasks.classify.TextClassifier` and, where `config.json` says gpt2, openai-gpt or llama,
+transformers' `AutoModelForSequenceClassification` open this directory.
+
+| on validation data | |
+| --- | --- |
+{_table(scores)}
+
+Accuracy is in percent; loss is the negative log-likelihood of a label.
+
+## Recipe
+```toml
+{recipe.strip()}
+```
+"""
+
+
+def _table(scores: dict[str, float]) -> str:
+    return "\n".join(f"| {name} | {value:.4f} |" for name, value in scores.items())

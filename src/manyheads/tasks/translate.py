@@ -41,7 +41,7 @@ class Translator:
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> "Translator":
         """Opens a run directory, a model directory of ours, or a MarianMTModel checkpoint with a tokenizer.json."""
-        model, tokenizer = load_model(Path(path))
+        model, tokenizer = load_model(Path(path), kinds=(Transformer,))
         return cls(model.to(pick_device(device)), tokenizer)
 
     def translate(self, sentences: Sequence[str], *, beam: int = 4, alpha: float = 0.6) -> list[str]:
@@ -93,7 +93,7 @@ def decode_all(
     config = model.config
     # A table of positions ends where it ends.
     most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
-    vocabulary = Vocabulary(start=config.start, end=config.end, never=(config.pad,))
+    vocabulary = Vocabulary(end=config.end, never=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
         for places in _batches_by_length(rows, batch_cells, beam):

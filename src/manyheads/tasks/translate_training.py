@@ -1,15 +1,14 @@
 """Training a translator: its recipe, its presets, its objective and its metric."""
 
-import shutil
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
-from manyheads.core.errors import ConfigError, ManyheadsError
-from manyheads.core.files import recover_directory, write_atomically
+from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
 from manyheads.data.batching import PairBatches
 from manyheads.data.store import PairStore
@@ -17,11 +16,12 @@ from manyheads.interop.directory import save_model
 from manyheads.models.transformer import PRESETS, Transformer, TransformerConfig, parameters, transformer_tiny
 from manyheads.ops.device import pick_device
 from manyheads.tasks.card import translation_card
+from manyheads.tasks.runs import begin_run, resumed
 from manyheads.tasks.translate import decode_all, score
 from manyheads.tasks.translate_data import PairData, Prepared, check_files, prepare
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
-from manyheads.train.loop import Training, run_is_new
+from manyheads.train.loop import Training
 from manyheads.train.objectives import Loss, translation_loss
 
 
@@ -29,9 +29,15 @@ from manyheads.train.objectives import Loss, translation_loss
 class TranslateRecipe:
     """Everything that a run follows from."""
 
+    task: str = "translate"
+    """What is trained."""
     data: PairData = field(default_factory=PairData)
     model: TransformerConfig = field(default_factory=TransformerConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self):
+        if self.task != "translate":
+            raise ConfigError(f"this recipe trains {self.task}, not a translator: manyheads train {self.task} …")
 
 
 def sample_recipe() -> TranslateRecipe:
@@ -110,24 +116,7 @@ class TranslationJob:
 def train_translator(recipe: TranslateRecipe, run: Path, *, resume: bool = False, overwrite: bool = False) -> Progress:
     """Trains into a run directory, from the start or from where it was stopped."""
     _refuse_the_impossible(recipe, new=not resume)
-    new = run_is_new(run, resume=resume, overwrite=overwrite)
-    previous = run.with_name(f"{run.name}.previous")
-    if overwrite and run.exists():
-        shutil.rmtree(previous, ignore_errors=True)
-        run.rename(previous)
-    run.mkdir(parents=True, exist_ok=True)
-    recover_directory(run / "model")
-    write_atomically(run / "recipe.toml", to_toml(recipe))
-    try:
-        data = prepare(recipe.data, run)
-    except ManyheadsError:
-        if new:  # so that the same command can be given again once the data is mended
-            shutil.rmtree(run)
-            if previous.exists():
-                previous.rename(run)
-        raise
-    if overwrite:
-        shutil.rmtree(previous, ignore_errors=True)
+    data = begin_run(run, recipe, partial(prepare, recipe.data), resume=resume, overwrite=overwrite)
     tokenizer = data.tokenizer
     config = replace(
         recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad, start=tokenizer.start, end=tokenizer.end
@@ -159,10 +148,5 @@ def _refuse_the_impossible(recipe: TranslateRecipe, *, new: bool) -> None:
 
 
 def resumed_recipe(run: Path, assignments: tuple[str, ...]) -> TranslateRecipe:
-    """The recipe of a run that goes on; its training may be changed, its data and model may not."""
-    recipe = updated(TranslateRecipe(), read_toml(run / "recipe.toml"))
-    changed = assigned(recipe, assignments)
-    for section in fields(recipe):
-        if section.name != "train" and getattr(changed, section.name) != getattr(recipe, section.name):
-            raise ConfigError(f"{section.name} of a run cannot change when it goes on; only train.… can")
-    return changed
+    """The recipe of a run that goes on."""
+    return resumed(TranslateRecipe(), run, assignments)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
@@ -19,9 +20,92 @@ SMALLEST_VOCABULARY = 3 + 256  # the special tokens and one token for every byte
 
 # Half a surrogate pair is legal in a Python string (JSON may hold one) but has no UTF-8 bytes.
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
-class Tokenizer:
+class FileTokenizer:
+    """A tokenizer.json, and what does not depend on the model that it is for."""
+
+    def __init__(self, model: tokenizers.Tokenizer):
+        model.no_padding()
+        model.no_truncation()
+        model.encode_special_tokens = True
+        self._model = model
+        self._silent = frozenset(each for each, token in model.get_added_tokens_decoder().items() if token.special)
+        # The largest id counts, not the number of tokens: some published vocabularies have holes.
+        self._size = max(model.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    def decode(self, rows: list[list[int]]) -> list[str]:
+        """The text of each row of ids; special tokens, and ids that the tokenizer does not have, are left out."""
+        return self._model.decode_batch([[each for each in row if each not in self._silent] for row in rows])
+
+    def silent(self, identity: int) -> bool:
+        """Whether decoding leaves this id out."""
+        return identity in self._silent or self._model.id_to_token(identity) is None
+
+    def byte(self, identity: int) -> int | None:
+        """The byte that this id stands for, where decoding joins such bytes to characters (Llama's byte fallback)."""
+        return self._fallback.get(identity)
+
+    @cached_property
+    def _fallback(self) -> dict[int, int]:
+        if '"ByteFallback"' not in self._parts:
+            return {}
+        found = {each: _BYTE_TOKEN.fullmatch(token) for token, each in self._model.get_vocab().items()}
+        return {each: int(match[1], 16) for each, match in found.items() if match}
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """One readable string per id, for the axes of plots.
+
+        The mark of a space is shown as nothing; a byte that is no character by itself as its number, `\\xf0`.
+        """
+        added = self._model.get_added_tokens_decoder()
+        letters = byte_of_letter() if '"ByteLevel"' in self._parts else {}
+        return [self._piece(each, letters if each not in added else {}) for each in ids]
+
+    def _piece(self, each: int, letters: dict[str, int]) -> str:
+        token = self._model.id_to_token(each)
+        if token is None:
+            return f"<{each}>"  # models often have more rows than their tokenizer has tokens
+        if letters and all(letter in letters for letter in token):
+            token = bytes(letters[letter] for letter in token).decode("utf-8", errors="backslashreplace")
+            return token.removeprefix(" ")
+        return token.removeprefix("▁")
+
+    @cached_property
+    def _parts(self) -> str:
+        description = json.loads(self._model.to_str())
+        return json.dumps([description["pre_tokenizer"], description["decoder"]])
+
+    def _write(self, directory: Path, names: dict[str, str], **settings: object) -> None:
+        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them."""
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **names,
+            "clean_up_tokenization_spaces": False,
+            **settings,
+        }
+        if self._unknown is not None:
+            config.setdefault("unk_token", self._unknown)
+        (directory / "tokenizer.json").write_text(self._model.to_str(pretty=True), encoding="utf-8")
+        (directory / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+    @property
+    def _unknown(self) -> str | None:
+        return getattr(self._model.model, "unk_token", None) or first_known(self._model, COMMON_UNKNOWNS)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of its JSON: two tokenizers with the same one give the same ids."""
+        return hashlib.sha256(self._model.to_str().encode()).hexdigest()
+
+
+class Tokenizer(FileTokenizer):
     """A tokenizer.json with the three ids that a translator needs.
 
     Text is only ever text: a line that spells out "</s>" never ends there.  Those we train encode it letter by letter;
@@ -29,19 +113,17 @@ class Tokenizer:
     """
 
     def __init__(self, model: tokenizers.Tokenizer, *, pad: str, end: str):
-        model.no_padding()
-        model.no_truncation()
-        model.encode_special_tokens = True
-        self._model = model
+        super().__init__(model)
         self._names = {"pad_token": pad, "eos_token": end}
-        self.pad: int = _identity(model, pad)
-        self.end: int = _identity(model, end)
+        self.pad: int = identity_of(model, pad)
+        self.end: int = identity_of(model, end)
         if self.pad == self.end:
             raise ConfigError(
                 f"{pad} is both the padding and the end of a line, so that no model could learn to stop; "
                 f"name another token as pad or end"
             )
         self.start: int = self.pad
+        self._silent |= {self.pad, self.end}  # not every published tokenizer marks its own as special
         if model.encode("").ids[-1:] != [self.end]:
             # Into the tokenizer itself, not only into `encode`, so that what is saved does the same elsewhere.
             ending = processors.TemplateProcessing(
@@ -49,8 +131,6 @@ class Tokenizer:
             )
             before = model.post_processor
             model.post_processor = ending if before is None else processors.Sequence([before, ending])
-        # The largest id counts, not the number of tokens: some published vocabularies have holes.
-        self._size = max(model.get_vocab(with_added_tokens=True).values()) + 1
 
     @classmethod
     def train(cls, lines: Iterable[str], vocabulary: int) -> "Tokenizer":
@@ -71,7 +151,7 @@ class Tokenizer:
             special_tokens=[END, UNKNOWN],
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         )
-        model.train_from_iterator((_encodable(line) for line in lines), trainer)
+        model.train_from_iterator((encodable(line) for line in lines), trainer)
         # Marian's order, the pad behind all others: CTranslate2 cuts the last row off as the one it has no need of.
         model.add_special_tokens([PAD])
         return cls(model, pad=PAD, end=END)
@@ -82,17 +162,11 @@ class Tokenizer:
 
         Tokens not named here are those that the files beside it name, else the first of the common ones it has.
         """
-        path = Path(path)
-        file = path / "tokenizer.json" if path.is_dir() else path
-        if not file.is_file():
-            raise ConfigError(f"{file} is not there; give a tokenizer.json or a directory that holds one")
-        try:
-            model = tokenizers.Tokenizer.from_file(str(file))
-        except Exception as error:  # the library raises bare Exception for everything that it cannot read
-            raise ConfigError(f"{file} is not a tokenizer that can be read ({error}); save it again") from error
-        named = _named_beside(file)
-        pad = pad or named.get("pad_token") or _first_known(model, COMMON_PADS)
-        end = end or named.get("eos_token") or _first_known(model, COMMON_ENDS)
+        file = file_at(path)
+        model = read_model(file)
+        named = named_beside(file)
+        pad = pad or named.get("pad_token") or first_known(model, COMMON_PADS)
+        end = end or named.get("eos_token") or first_known(model, COMMON_ENDS)
         if end is None:
             raise ConfigError(f"{file} has no token that ends a sentence, such as {END}; {_special_tokens(model)}")
         if pad is None or pad == end:  # as in GPT-2's; the last id is where Marian has it
@@ -102,24 +176,12 @@ class Tokenizer:
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them."""
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        config = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            **self._names,
-            "clean_up_tokenization_spaces": False,
-            "model_max_length": 512,
-            "split_special_tokens": True,  # there too, text is only ever text
-        }
-        unknown = getattr(self._model.model, "unk_token", None) or _first_known(self._model, COMMON_UNKNOWNS)
-        if unknown is not None:
-            config["unk_token"] = unknown
-        (directory / "tokenizer.json").write_text(self._model.to_str(pretty=True), encoding="utf-8")
-        (directory / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        # There too, text is only ever text.
+        self._write(directory, self._names, model_max_length=512, split_special_tokens=True)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
         """The ids of each line, with `end` once, as the last."""
-        encodings = self._model.encode_batch_fast([_encodable(line) for line in lines])
+        encodings = self._model.encode_batch_fast([encodable(line) for line in lines])
         return [self._ended(encoding.ids) for encoding in encodings]
 
     def _ended(self, ids: list[int]) -> list[int]:
@@ -127,48 +189,31 @@ class Tokenizer:
             return ids
         return [each for each in ids if each not in (self.pad, self.end)] + [self.end]
 
-    def decode(self, rows: list[list[int]]) -> list[str]:
-        """The text of each row of ids, with special tokens left out."""
-        # Not every published tokenizer marks its own pad and end as special.
-        silent = {self.pad, self.end}
-        return self._model.decode_batch([[each for each in row if each not in silent] for row in rows])
 
-    def pieces(self, ids: list[int]) -> list[str]:
-        """One readable string per id, for the axes of plots.
-
-        The mark of a space is shown as nothing; a byte that is no character by itself as its number, `\\xf0`.
-        """
-        added = self._model.get_added_tokens_decoder()
-        letters = _byte_of_letter() if '"ByteLevel"' in self._parts("pre_tokenizer", "decoder") else {}
-        return [self._piece(each, letters if each not in added else {}) for each in ids]
-
-    def _piece(self, each: int, letters: dict[str, int]) -> str:
-        token = self._model.id_to_token(each)
-        if token is None:
-            return f"<{each}>"  # models often have more rows than their tokenizer has tokens
-        if letters and all(letter in letters for letter in token):
-            token = bytes(letters[letter] for letter in token).decode("utf-8", errors="backslashreplace")
-            return token.removeprefix(" ")
-        return token.removeprefix("▁")
-
-    def _parts(self, *names: str) -> str:
-        description = json.loads(self._model.to_str())
-        return json.dumps([description[name] for name in names])
-
-    def __len__(self) -> int:
-        return self._size
-
-    @property
-    def fingerprint(self) -> str:
-        """The sha256 of its JSON: two tokenizers with the same one give the same ids."""
-        return hashlib.sha256(self._model.to_str().encode()).hexdigest()
+def file_at(path: Path) -> Path:
+    """The tokenizer.json that a path names, by itself or as the directory that holds it."""
+    path = Path(path)
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise ConfigError(f"{file} is not there; give a tokenizer.json or a directory that holds one")
+    return file
 
 
-def _encodable(line: str) -> str:
+def read_model(file: Path) -> tokenizers.Tokenizer:
+    """Open a tokenizer.json."""
+    try:
+        return tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises bare Exception for everything that it cannot read
+        raise ConfigError(f"{file} is not a tokenizer that can be read ({error}); save it again") from error
+
+
+def encodable(line: str) -> str:
+    """The line, with U+FFFD in place of every half of a surrogate pair."""
     return _LONE_SURROGATE.sub("\ufffd", line)
 
 
-def _identity(model: tokenizers.Tokenizer, token: str) -> int:
+def identity_of(model: tokenizers.Tokenizer, token: str) -> int:
+    """The id of a token that must be there."""
     identity = model.token_to_id(token)
     if identity is None:
         raise ConfigError(f"the tokenizer has no token {token}; {_special_tokens(model)}")
@@ -180,11 +225,12 @@ def _special_tokens(model: tokenizers.Tokenizer) -> str:
     return f"its special tokens are {', '.join(found)}" if found else "it has no special tokens"
 
 
-def _first_known(model: tokenizers.Tokenizer, names: Iterable[str]) -> str | None:
+def first_known(model: tokenizers.Tokenizer, names: Iterable[str]) -> str | None:
+    """The first of these tokens that the tokenizer has."""
     return next((name for name in names if model.token_to_id(name) is not None), None)
 
 
-def _named_beside(file: Path) -> dict[str, str]:
+def named_beside(file: Path) -> dict[str, str]:
     """The special tokens that the files beside a tokenizer.json name, e.g. {"pad_token": "<pad>"}."""
     named: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
@@ -202,7 +248,7 @@ def _named_beside(file: Path) -> dict[str, str]:
     return named
 
 
-def _byte_of_letter() -> dict[str, int]:
+def byte_of_letter() -> dict[str, int]:
     """The printable letter that byte-level tokenizers write for each byte, reversed (GPT-2's table)."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import directory_written_atomically, recover_directory, sha256
 from manyheads.core.log import warn
-from manyheads.train.optim import load_optimizer_tensors, optimizer_tensors
+from manyheads.train.optim import Optimizer, load_optimizer_tensors, optimizer_tensors
 
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 
@@ -65,7 +65,7 @@ class Checkpoints:
     def __init__(self, directory: Path, keep: int, every: int):
         self.directory, self.keep, self.every = directory, keep, every
 
-    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> Path:
+    def save(self, model: nn.Module, optimizer: Optimizer, progress: Progress) -> Path:
         """Writes a checkpoint beside the others and only then removes the oldest."""
         path = self.directory / f"step-{progress.step:08d}"
         try:
@@ -111,7 +111,7 @@ class Checkpoints:
             warn(f"checkpoint {path.name} is damaged ({damage}); going back to the one before it")
         return None
 
-    def load(self, path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    def load(self, path: Path, model: nn.Module, optimizer: Optimizer) -> Progress:
         """Puts model and optimizer where the checkpoint was."""
         load_weights(model, load_file(path / _WEIGHTS))
         load_optimizer_tensors(optimizer, model, load_file(path / _OPTIMIZER))

@@ -13,9 +13,11 @@ class TrainConfig:
     steps: int = 100_000
     """Updates of the weights."""
     optimizer: str = "adam"
-    """adam (β 0.9 and 0.98, ε 1e-9, as published) or adamw (with weight_decay)."""
+    """adam (as published), adamw (with weight_decay) or muon (for hidden matrices, adamw for all else)."""
     weight_decay: float = 0.0
-    """Decay of matrices under adamw."""
+    """Decay of matrices under adamw and muon."""
+    beta2: float = 0.98
+    """How slowly adam forgets squared gradients; its β1 is 0.9, its ε 1e-9."""
     learning_rate: float | None = None
     """The peak; unset: (width · warmup)^-½, as published."""
     schedule: str = "inverse_sqrt"
@@ -31,7 +33,7 @@ class TrainConfig:
     valid_every: int = 1000
     """Steps between two validations."""
     best_by: str = "bleu"
-    """What the kept model is best in on validation data: bleu or loss."""
+    """What the kept model is best in on validation data: bleu, accuracy or loss."""
     patience: int = 0
     """Validations without a better one after which training stops; 0: never."""
     checkpoint_every: int = 1000
@@ -63,9 +65,9 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 1")
         for name, known in (
-            ("optimizer", ("adam", "adamw")),
+            ("optimizer", ("adam", "adamw", "muon")),
             ("schedule", tuple(SCHEDULES)),
-            ("best_by", ("bleu", "loss")),
+            ("best_by", ("bleu", "accuracy", "loss")),
         ):
             if getattr(self, name) not in known:
                 raise ConfigError(f"train.{name} is '{getattr(self, name)}'; it can be {', '.join(known)}")
@@ -76,7 +78,9 @@ class TrainConfig:
             raise ConfigError(f"train.learning_rate is {self.learning_rate}; it must be above 0")
         if not 0 <= self.seed < 2**32:
             raise ConfigError(f"train.seed is {self.seed}; it must be at least 0 and below {2**32}")
-        if self.weight_decay and self.optimizer != "adamw":
+        if not 0 <= self.beta2 < 1:
+            raise ConfigError(f"train.beta2 is {self.beta2}; it must be at least 0 and below 1")
+        if self.weight_decay and self.optimizer == "adam":
             raise ConfigError(f"train.weight_decay is {self.weight_decay}, but {self.optimizer} has none; use adamw")
         if not 0 <= self.smoothing < 1:
             raise ConfigError(f"train.smoothing is {self.smoothing}; it must be at least 0 and below 1")

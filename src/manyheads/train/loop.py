@@ -118,7 +118,7 @@ class Training:
             likelihood = likelihood + loss.likelihood.detach()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or math.inf)
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         self.window.add(step, likelihood / tokens, norm, tokens)
 
     def _after_step(self, signals: StopSignals) -> None:
@@ -188,8 +188,10 @@ class Training:
             return self.job.validate(self.model)
 
     def _score(self, scores: dict[str, float]) -> float:
-        by_bleu = self.config.best_by == "bleu" and "bleu" in scores
-        return scores["bleu"] - 1e-6 * scores["loss"] if by_bleu else -scores["loss"]  # the loss breaks ties
+        best_by = self.config.best_by
+        if best_by == "loss" or best_by not in scores:
+            return -scores["loss"]
+        return scores[best_by] - 1e-6 * scores["loss"]  # the loss breaks ties
 
     def _out_of_patience(self) -> bool:
         out = bool(self.config.patience) and self.progress.waited >= self.config.patience

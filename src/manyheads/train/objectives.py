@@ -1,4 +1,4 @@
-"""Objectives: what a batch asks of a model.  Shapes:  B batch  T positions  N real positions"""
+"""Objectives: what a batch asks of a model.  Shapes:  B batch  T positions  N positions that count  W width"""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from manyheads.ops.losses import smoothed_cross_entropy
+from manyheads.ops.masks import document_mask
 
 
 @dataclass(frozen=True)
@@ -34,3 +35,48 @@ def translation_loss(model, batch, *, smoothing: float = 0.0) -> Loss:
         never=pad,
     )
     return Loss(total, likelihood, batch.target_tokens)
+
+
+def language_loss(model, batch, *, smoothing: float = 0.0, document_end: int | None = None) -> Loss:
+    """Each token from those before it; with `document_end`, from those of its own document alone."""
+    inputs_BT, targets_BT = batch.ids[:, :-1], batch.ids[:, 1:]
+    mask = None if document_end is None else document_mask(inputs_BT, document_end)
+    states_NW, targets_N = model.states(inputs_BT, mask).flatten(0, 1), targets_BT.flatten()
+    if batch.counted is not None:
+        counted = batch.counted.flatten().nonzero().squeeze(1)
+        states_NW, targets_N = states_NW.index_select(0, counted), targets_N.index_select(0, counted)
+    total, likelihood = smoothed_cross_entropy(
+        states_NW, model.output.weight, model.output.bias, targets_N, smoothing=smoothing
+    )
+    return Loss(total, likelihood, batch.target_tokens)
+
+
+def classification_loss(model, batch, *, auxiliary: float = 0.0) -> Loss:
+    """The right label of each example, and `auxiliary` times the language model's loss on the same texts.
+
+    Both are sums over examples (Radford et al. 2018, section 3.2), the second with the mean over the batch's tokens as
+    the loss of each; `likelihood` is that of the labels alone.
+    """
+    states_BTW = model.states(batch.ids)
+    scores = compared(model.scores(states_BTW, batch.lengths), batch.candidates)
+    label_loss = torch.nn.functional.cross_entropy(scores.float(), batch.labels, reduction="sum")
+    total = label_loss
+    if auxiliary:
+        positions_T = torch.arange(batch.ids.shape[1] - 1, device=batch.ids.device)
+        real = (positions_T < batch.lengths[:, None] - 1).flatten().nonzero().squeeze(1)
+        output = model.body.output
+        text_loss, _ = smoothed_cross_entropy(
+            states_BTW[:, :-1].flatten(0, 1).index_select(0, real),
+            output.weight,
+            output.bias,
+            batch.ids[:, 1:].flatten().index_select(0, real),
+        )
+        total = label_loss + auxiliary * batch.target_tokens * text_loss / len(real)
+    return Loss(total, label_loss.detach(), batch.target_tokens)
+
+
+def compared(scores: Tensor, candidates: Tensor | None) -> Tensor:
+    """Scores of rows as those of examples: with `candidates`, [examples, choices], each choice is a row, -1 is none."""
+    if candidates is None:
+        return scores
+    return scores[:, 0][candidates.clamp(min=0)].masked_fill(candidates < 0, -torch.inf)

@@ -16,7 +16,7 @@ from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.translate import decode_all
 
 PAD, END = 0, 1
-VOCABULARY = Vocabulary(start=PAD, end=END, never=(PAD,))
+VOCABULARY = Vocabulary(end=END, never=(PAD,))
 SIZE = 5
 
 
@@ -29,9 +29,12 @@ def logits_after(sentence: int, history: tuple[int, ...], spread: float = 2.0) -
 class Language:
     """Steps whose logits are known for every history, and which notes what it is asked."""
 
+    shrinks = True
+
     def __init__(self, sentences, beams=1):
         self.rows = [[(sentence, ())] * beams for sentence in sentences]
         self.sizes = []
+        self.first = torch.full((len(sentences) * beams,), PAD)
 
     def __call__(self, ids):
         self.sizes.append(len(ids))
@@ -146,7 +149,7 @@ def test_results_are_best_first_and_never_hold_what_may_not_be():
         assert len({tuple(each.ids) for each in found}) == len(found)
         assert all(PAD not in each.ids and END not in each.ids for each in found)
     # and the test can tell: nothing else would keep the likeliest token away
-    found = beam_search(Language([1], 4), torch.tensor([6]), Vocabulary(start=PAD, end=END), beams=4)[0]
+    found = beam_search(Language([1], 4), torch.tensor([6]), Vocabulary(end=END), beams=4)[0]
     assert PAD in found[0].ids
 
 

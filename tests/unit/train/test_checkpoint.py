@@ -218,6 +218,6 @@ def test_the_first_difference_is_named_to_the_bit(tmp_path):
     assert first_difference(one, other) == "kept in model.safetensors"
     with torch.no_grad():
         model.kept.zero_()
-        optimizer.state[model.first.bias]["exp_avg"][1] += 1e-7
+        optimizer.state_of(model.first.bias)["exp_avg"][1] += 1e-7
     other = Checkpoints(tmp_path / "other", 2, 1).save(model, optimizer, Progress(step=1))
     assert first_difference(one, other) == "first.bias/exp_avg in optimizer.safetensors"

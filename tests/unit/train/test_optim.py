@@ -67,8 +67,8 @@ def test_an_optimizer_goes_on_from_its_tensors_as_if_it_had_not_stopped(kind):
 def test_adam_is_the_papers_and_matrices_alone_decay_under_adamw():
     model = nn.Linear(3, 2)
     adam = build_optimizer(model, TrainConfig())
-    assert adam.defaults["betas"] == (0.9, 0.98)
-    assert adam.defaults["eps"] == 1e-9
+    assert adam.parts[0].defaults["betas"] == (0.9, 0.98)
+    assert adam.parts[0].defaults["eps"] == 1e-9
     before = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
     for kind, factor in (("adam", 1.0), ("adamw", 0.95)):
         model.load_state_dict(before)

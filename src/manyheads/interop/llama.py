@@ -1,0 +1,204 @@
+"""Llama of transformers (`LlamaForCausalLM`): ours with each fused matrix in its parts."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from manyheads.core.errors import CheckpointError
+from manyheads.interop.head import with_score
+from manyheads.interop.rest import ends, read_rest, refuse, with_rest
+from manyheads.interop.weights import read_into
+from manyheads.models.classifier import Classifier
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.nn.attention import MultiHeadAttention
+from manyheads.nn.positions import PositionsConfig
+
+TYPES = ("llama",)
+# Ours to theirs, one matrix to its parts, one after the other.
+_PARTS = {
+    "attention_norm": ("input_layernorm",),
+    "attention.projection": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "attention.output": ("self_attn.o_proj",),
+    "feedforward_norm": ("post_attention_layernorm",),
+    "feedforward.gate_up": ("mlp.gate_proj", "mlp.up_proj"),
+    "feedforward.outer": ("mlp.down_proj",),
+}
+_WHOLE = {
+    "embedding.weight": "model.embed_tokens.weight",
+    "norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+_SCALINGS = {
+    "none": "default",
+    "linear": "linear",
+    "dynamic_ntk": "dynamic",
+    "yarn": "yarn",
+    "llama3": "llama3",
+}
+_PREFIX = "model."
+# The frequencies that older versions saved with the weights, and the copy of a tied embedding.
+_HARMLESS = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
+# The end of a text where a config says nothing.
+_END = 2
+
+
+def fits(config: LlamaConfig) -> bool:
+    """Whether Llama of transformers can express this model; there the heads divide the width, whatever their own."""
+    positions = config.positions
+    return positions.kind == "rotary" and positions.scaling in _SCALINGS and config.width % config.heads == 0
+
+
+def write_config(config: LlamaConfig) -> dict[str, Any]:
+    """Our config as their config.json."""
+    # Dynamic scaling starts there from what all others call the context.
+    dynamic = config.positions.scaling == "dynamic_ntk"
+    table = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": config.vocabulary,
+        "max_position_embeddings": config.positions.length if dynamic else config.context,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.key_value_heads or config.heads,
+        "head_dim": config.key_width or config.width // config.heads,
+        "intermediate_size": config.inner_width,
+        "hidden_act": "silu",
+        "rms_norm_eps": config.epsilon,
+        "rope_parameters": _write_positions(config.positions),
+        # Where versions before 5 look for it.
+        "rope_theta": config.positions.base,
+        "attention_bias": config.attention_bias,
+        "mlp_bias": False,
+        "tie_word_embeddings": config.tied,
+        "bos_token_id": config.end,
+        "eos_token_id": _ends(config),
+        "dtype": "float32",
+    }
+    return with_rest(table, config, read_config)
+
+
+def write_generation_config(config: LlamaConfig) -> dict[str, Any]:
+    """What their `generate` reads: the ids that begin, end and pad."""
+    return {"bos_token_id": config.end, "eos_token_id": _ends(config), "pad_token_id": config.end}
+
+
+def _ends(config: LlamaConfig) -> int | list[int] | None:
+    if config.end is None or not config.other_ends:
+        return config.end
+    return [config.end, *config.other_ends]
+
+
+def _write_positions(positions: PositionsConfig) -> dict[str, Any]:
+    table: dict[str, Any] = {"rope_type": _SCALINGS[positions.scaling], "rope_theta": positions.base}
+    if positions.scaling != "none":
+        table["factor"] = positions.factor
+    if positions.scaling in ("yarn", "llama3"):
+        table["original_max_position_embeddings"] = positions.length
+    if positions.scaling == "llama3":
+        table |= {"low_freq_factor": positions.low_turns, "high_freq_factor": positions.high_turns}
+    return table
+
+
+def read_config(table: dict[str, Any]) -> LlamaConfig:
+    """Their config.json as our config; one that our Llama cannot be is refused."""
+    refuse(table, "this Llama", mlp_bias=False)
+    if table.get("hidden_act", "silu") not in ("silu", "swish"):
+        raise CheckpointError(f"this Llama has hidden_act = {table['hidden_act']}; only one with silu can be opened")
+    width, heads = table["hidden_size"], table["num_attention_heads"]
+    found = ends(table, _END)
+    positions, context = _read_positions(table)
+    sizes = {
+        "vocabulary": table["vocab_size"],
+        "context": context,
+        "width": width,
+        "layers": table["num_hidden_layers"],
+        "heads": heads,
+        "key_value_heads": _unless(table.get("num_key_value_heads"), heads),
+        "key_width": _unless(table.get("head_dim"), width / heads),
+    }
+    inner = _unless(table["intermediate_size"], LlamaConfig(**sizes).inner_width)
+    config = LlamaConfig(
+        **sizes,
+        inner=inner,
+        epsilon=table.get("rms_norm_eps", 1e-6),
+        positions=positions,
+        attention_bias=table.get("attention_bias", False),
+        tied=table.get("tie_word_embeddings", False),
+        end=found[0] if found else None,
+        other_ends=tuple(found[1:]),
+    )
+    return read_rest(table, config)
+
+
+def _unless(value: Any, usual: Any) -> Any:
+    return None if value == usual else value
+
+
+def _read_positions(table: dict[str, Any]) -> tuple[PositionsConfig, int]:
+    """The rotary positions and the context, from rope_parameters or, before version 5, rope_theta and rope_scaling."""
+    rope = table.get("rope_scaling") or table.get("rope_parameters") or {}
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    scaling = next((ours for ours, theirs in _SCALINGS.items() if theirs == kind), None)
+    if scaling is None:
+        raise CheckpointError(
+            f"this Llama scales its positions as {kind}; known are {', '.join(sorted(_SCALINGS.values()))}"
+        )
+    refuse({**table, **rope}, "this Llama", partial_rotary_factor=1.0)
+    context = table.get("max_position_embeddings", 2048)
+    base = float(rope.get("rope_theta") or table.get("rope_theta") or 10_000.0)
+    if scaling == "none":
+        return PositionsConfig(kind="rotary", length=context, base=base), context
+    original = {**rope, **table}.get("original_max_position_embeddings") or context
+    factor = float(rope.get("factor") or context / original)
+    settings: dict[str, Any] = {"kind": "rotary", "base": base, "scaling": scaling, "factor": factor}
+    if scaling == "yarn":
+        _refuse_other_yarn(rope, factor)
+    if scaling == "llama3":
+        settings |= {"low_turns": float(rope["low_freq_factor"]), "high_turns": float(rope["high_freq_factor"])}
+    if scaling == "dynamic_ntk":
+        return PositionsConfig(length=context, **settings), int(context * factor)
+    return PositionsConfig(length=original, **settings), context
+
+
+def _refuse_other_yarn(rope: dict[str, Any], factor: float) -> None:
+    attention = rope.get("attention_factor")
+    if attention is not None and not math.isclose(attention, 0.1 * math.log(factor) + 1.0, rel_tol=1e-6):
+        raise CheckpointError(f"this YaRN has attention_factor = {attention}; only the published 0.1 ln s + 1 is known")
+    refuse(rope, "this YaRN", beta_fast=32, beta_slow=1, mscale=None, mscale_all_dim=None, truncate=True)
+
+
+def write_tensors(model: Llama | Classifier) -> dict[str, Tensor]:
+    """Our weights under their names."""
+    return {name: view.contiguous() for name, view in views(model).items()}
+
+
+def read_tensors(model: Llama | Classifier, theirs: Mapping[str, Tensor]) -> None:
+    """Loads their weights; a name left over on either side is an error."""
+    own = views(model)
+    if not any(name.startswith(_PREFIX) for name in theirs):
+        own = {name.removeprefix(_PREFIX): view for name, view in own.items()}
+    read_into(own, theirs, "a Llama", _HARMLESS)
+
+
+def views(model: Llama | Classifier) -> dict[str, Tensor]:
+    """Their names over our weights."""
+    if isinstance(model, Classifier):
+        return with_score(model, views(model.body))  # type: ignore
+    found = {}
+    for ours, parameter in model.named_parameters():
+        place, kind = ours.rpartition(".")[::2]
+        number, _, part = place.removeprefix("blocks.").partition(".")
+        if part not in _PARTS:
+            found[_WHOLE[ours]] = parameter.detach()
+            continue
+        names = _PARTS[part]
+        block = model.get_submodule(f"blocks.{number}.attention")
+        assert isinstance(block, MultiHeadAttention)
+        sizes = block.parts if len(names) == 3 else [parameter.shape[0] // len(names)] * len(names)
+        for name, view in zip(names, parameter.detach().split(sizes), strict=True):
+            found[f"{_PREFIX}layers.{number}.{name}.{kind}"] = view
+    return found

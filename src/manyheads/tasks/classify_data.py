@@ -1,0 +1,220 @@
+"""The data of a classifier: labelled texts as the rows of ids that GPT-1 was fine-tuned on."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.files import directory_written_atomically
+from manyheads.core.log import say, warn
+from manyheads.data.example_batches import ExampleBatches, ExampleStore
+from manyheads.data.examples import Example, ExampleFile, read_examples
+from manyheads.tasks.language_data import DELIMITER
+from manyheads.text.language import LanguageTokenizer
+
+START, EXTRACT = "<start>", "<extract>"
+HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleData:
+    """Which examples a classifier learns from, and how they are cut into tokens and batches."""
+
+    train: tuple[str, ...] = ()
+    """Files with examples, plain, .gz or .xz: .tsv (a text or two, a label) or .jsonl (context, choices, answer)."""
+    valid: tuple[str, ...] = ()
+    """Examples for validation; without any, every 10th is held out, up to 1,000."""
+    columns: tuple[str, ...] = ()
+    """Names or numbers (from 1) of the columns of a .tsv, the label last; unset: what the header says, or all."""
+    vocabulary: int = 8000
+    """Tokens of the tokenizer that is trained, where no pre-trained model brings its own."""
+    examples: int = 32
+    """Examples in a batch."""
+
+    def __post_init__(self):
+        if self.valid and not self.train:
+            raise ConfigError("data.valid is given without data.train; give both or neither")
+        if self.columns and len(self.columns) not in (2, 3):
+            raise ConfigError(f"data.columns names {len(self.columns)}; it must name a text or two, and the label last")
+        if self.examples < 1:
+            raise ConfigError(f"data.examples is {self.examples}; it must be at least 1")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What the files of a run hold: all of one form, with labels by name."""
+
+    form: str
+    names: tuple[str, ...]
+    train: list[Example]
+    valid: list[Example]
+
+
+def read_all(data: ExampleData, *, quiet: bool = False) -> Labelled:
+    """Reads every example, and refuses what cannot be learned from."""
+    if not data.train:
+        raise ConfigError("there are no examples to learn from; give a .tsv or .jsonl file with --train")
+    files = [read_examples(Path(name), data.columns) for name in data.train]
+    others = [read_examples(Path(name), data.columns) for name in data.valid]
+    form = files[0].form
+    for file in (*files, *others):
+        if file.form != form:
+            raise DataError(f"{file.path} is of the form {file.form}, but {files[0].path} of the form {form}")
+    names = () if form == "choice" else _names(files)
+    if form != "choice":
+        _refuse_unknown(others, names)
+    if not quiet:
+        _tell(files, others)
+    train = [example for file in files for example in file.examples]
+    if others:
+        return Labelled(form, names, train, [example for file in others for example in file.examples])
+    held = range(HELD_OUT_EVERY - 1, len(train), HELD_OUT_EVERY)[:HELD_OUT_MOST]
+    if not held:
+        raise DataError(f"{len(train)} examples are too few to hold some out; give others with --valid")
+    rest = [example for number, example in enumerate(train) if number not in held]
+    return Labelled(form, names, rest, [train[number] for number in held])
+
+
+def _names(files: list[ExampleFile]) -> tuple[str, ...]:
+    counts = Counter(example.label for file in files for example in file.examples)
+    examples = sum(counts.values())
+    if len(counts) < 2:
+        raise DataError(f"{files[0].path}: every example has the label {next(iter(counts))}; there must be two or more")
+    if len(counts) == examples > 2:
+        raise DataError(
+            f"{files[0].path}: each of its {examples:,} examples has a label of its own; say which column is the "
+            "label, as the last of --columns"
+        )
+    by_number = all(name.removeprefix("-").isdecimal() for name in counts)
+    return tuple(sorted(counts, key=int if by_number else None))
+
+
+def _refuse_unknown(files: list[ExampleFile], names: tuple[str, ...]) -> None:
+    for file in files:
+        for example in file.examples:
+            if example.label not in names:
+                known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+                raise DataError(
+                    f"{file.path}, line {example.line}: the label {example.label!r} is not among those of the training "
+                    f"examples ({known}); mend the line or add examples of it"
+                )
+
+
+def _tell(files: list[ExampleFile], others: list[ExampleFile]) -> None:
+    for file in (*files, *others):
+        if file.empty:
+            count, first = len(file.empty), file.empty[0]
+            warn(f"{file.path}: {count:,} examples with an empty text are left out, the first of them in line {first}")
+    counts = Counter(example.label for file in files for example in file.examples)
+    for file in files:
+        first = file.examples[0]
+        if file.form != "choice" and first.line == 1 and counts[first.label] == 1:
+            warn(f"{file.path}: only line 1 has the label {first.label!r}; if it is a header, name its --columns")
+
+
+class Wrapping:
+    """Texts as a model reads them: `<start> text <extract>`, and with two of them `<delimiter>` between.
+
+    What is longer than the model sees loses the end of its first text, and where that would cost more than half of
+    the place, the end of the second too; `<extract>` always stays.
+    """
+
+    def __init__(self, tokenizer: LanguageTokenizer, context: int):
+        self.tokenizer = tokenizer
+        if tokenizer.pieces(tokenizer.encode_wrapped([""])[0]) == [START, EXTRACT]:
+            self.start, self.between, self.behind = ([tokenizer.identity(name)] for name in (START, DELIMITER, EXTRACT))
+        else:  # a classifier that was fine-tuned elsewhere has none of them, and perhaps a template of its own
+            self.start, self.between, self.behind = tokenizer.start, [], tokenizer.behind
+        self.room = context - len(self.start) - len(self.behind)
+        if self.room < 2 + len(self.between):
+            raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
+        self.cut = 0
+        """Rows that were too long."""
+
+    def rows(self, texts: Sequence[tuple[str, ...]]) -> list[list[int]]:
+        """The ids of each text, or of each pair of texts."""
+        flat = iter(self.tokenizer.encode([text.strip() for each in texts for text in each]))
+        return [self._row([next(flat) for _ in each]) for each in texts]
+
+    def _row(self, parts: list[list[int]]) -> list[int]:
+        room = self.room - len(self.between) * (len(parts) - 1)
+        self.cut += sum(map(len, parts)) > room
+        first, *rest = parts
+        if rest:
+            second = rest[0][: max(room // 2, room - len(first))]
+            body = [*first[: room - len(second)], *self.between, *second]
+        else:
+            body = first[:room]
+        # A tokenizer without marks can make nothing of nothing.
+        return [*self.start, *body, *self.behind] or [self.tokenizer.end or 0]
+
+
+def parts_of(form: str, texts: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """The rows that an example is read as: one, or of a multiple choice one for each choice behind the context."""
+    return [(texts[0], choice) for choice in texts[1:]] if form == "choice" else [texts]
+
+
+def with_marks(tokenizer: LanguageTokenizer) -> LanguageTokenizer:
+    """The tokenizer with the three tokens and the template that puts them around texts, here and elsewhere."""
+    tokenizer = tokenizer.with_special([START, DELIMITER, EXTRACT])
+    return tokenizer.with_template([START, "$A", EXTRACT], [START, "$A", DELIMITER, "$B", EXTRACT])
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The data of a run, ready to train on."""
+
+    tokenizer: LanguageTokenizer
+    form: str
+    names: tuple[str, ...]
+    train: ExampleStore
+    valid: ExampleStore
+
+    def batches(self, data: ExampleData, *, seed: int, shuffle: bool) -> ExampleBatches:
+        """Batches of the training data, shuffled, or of the validation data, in order."""
+        store = self.train if shuffle else self.valid
+        return ExampleBatches(store, size=data.examples, choice=self.form == "choice", seed=seed, shuffle=shuffle)
+
+
+def prepare(data: ExampleData, context: int, tokenizer: LanguageTokenizer | None, run: Path) -> Prepared:
+    """Reads all examples, trains the tokenizer where none is given, and lays the token ids down in the run.
+
+    A run that goes on finds them in `run/tokenizer` and `run/data` and asks for no file again.
+    """
+    tokenizer_directory, directory = run / "tokenizer", run / "data"
+    if not (directory / "examples.json").exists():
+        found = read_all(data)
+        if tokenizer is None:
+            texts = (text.strip() for example in found.train for text in example.texts)
+            tokenizer = LanguageTokenizer.train(texts, data.vocabulary)
+        tokenizer = with_marks(tokenizer)
+        with directory_written_atomically(tokenizer_directory) as unfinished:
+            tokenizer.save(unfinished, context)
+        with directory_written_atomically(directory) as unfinished:
+            _write(found, Wrapping(tokenizer, context), unfinished)
+    tokenizer = LanguageTokenizer.load(tokenizer_directory)
+    about = json.loads((directory / "examples.json").read_text(encoding="utf-8"))
+    stores = [ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
+    return Prepared(tokenizer, about["form"], tuple(about["names"]), *stores)
+
+
+def _write(found: Labelled, wrapping: Wrapping, directory: Path) -> None:
+    for part, examples in (("train", found.train), ("valid", found.valid)):
+        _store(found, examples, wrapping).save(directory / f"{part}.safetensors")
+    about = {"form": found.form, "names": found.names}
+    (directory / "examples.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+    what = f"{len(found.names)} labels" if found.names else "choices"
+    say(f"{len(found.train):,} examples to learn from, {len(found.valid):,} to validate on, {what}")
+    if wrapping.cut:
+        warn(f"{wrapping.cut:,} texts are longer than the model's context and lose their end")
+
+
+def _store(found: Labelled, examples: list[Example], wrapping: Wrapping) -> ExampleStore:
+    parts = [parts_of(found.form, example.texts) for example in examples]
+    flat = iter(wrapping.rows([part for each in parts for part in each]))
+    rows = [[next(flat) for _ in each] for each in parts]
+    numbers = {name: number for number, name in enumerate(found.names)}
+    labels = [numbers[example.label] if numbers else int(example.label) for example in examples]
+    return ExampleStore.of(rows, labels)

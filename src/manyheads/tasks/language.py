@@ -1,0 +1,215 @@
+"""Language models: a model directory in, text that goes on out.  Training one is in `language_training`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import torch
+
+from manyheads.core.errors import ConfigError
+from manyheads.generate.beam import beam_search
+from manyheads.generate.greedy import decoded
+from manyheads.generate.prompts import PromptSteps
+from manyheads.generate.sample import Sampler, Sampling
+from manyheads.generate.score import Scored, log_probabilities
+from manyheads.generate.steps import Hypothesis, Vocabulary
+from manyheads.interop.directory import load_model
+from manyheads.models.gpt import GPT
+from manyheads.models.llama import Llama
+from manyheads.ops.device import pick_device
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.stream import TextStream
+
+ROWS_AT_ONCE = 64  # prompts and samples in one batch
+NO_END = -1  # the end of a model that has none
+
+
+@dataclass
+class Completion:
+    """What a model wrote behind a prompt, and why it stopped: end (of the text), stop (string) or length."""
+
+    prompt: str
+    text: str = ""
+    tokens: int = 0
+    reason: str = "length"
+
+
+class LanguageModel:
+    """A language model that is ready to use."""
+
+    def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.device = next(model.parameters()).device
+        end = tokenizer.end if tokenizer.end is not None else model.config.end
+        beyond = range(len(tokenizer), model.config.vocabulary)  # rows of the model that no text has
+        self.vocabulary = Vocabulary(end=NO_END if end is None else end, never=tuple(beyond))
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> "LanguageModel":
+        """Opens a run directory, a model directory of ours, or a GPT-2, GPT or Llama checkpoint as it is.
+
+        Precision auto is bfloat16 on a GPU, which halves what each token has to read, and float32 elsewhere.
+        """
+        if precision not in ("auto", "float32", "bfloat16"):
+            raise ConfigError(f"precision is '{precision}'; it can be auto, float32 or bfloat16")
+        model, tokenizer = load_model(Path(path), kinds=(GPT, Llama))
+        where = pick_device(device)
+        half = precision == "bfloat16" or (precision == "auto" and where.type == "cuda")
+        return cls(model.to(where, torch.bfloat16 if half else torch.float32), tokenizer)  # type: ignore
+
+    @overload
+    def generate(
+        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[False] = False, **how: Any
+    ) -> str: ...
+
+    @overload
+    def generate(
+        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[True], **how: Any
+    ) -> Iterator[str]: ...
+
+    def generate(
+        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: bool = False, **how: Any
+    ) -> str | Iterator[str]:
+        """What follows the prompt, at most `tokens` tokens of it; with `stream`, piece by piece as it comes.
+
+        `how` are fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
+        """
+        pieces = self.stream([prompt], tokens=tokens, stop=stop, sampling=Sampling(**how))
+        texts = (piece for _, piece in pieces if piece)
+        return texts if stream else "".join(texts)
+
+    def complete(
+        self,
+        prompts: Sequence[str],
+        *,
+        tokens: int = 200,
+        samples: int = 1,
+        stop: Sequence[str] = (),
+        sampling: Sampling | None = None,
+    ) -> list[list[Completion]]:
+        """`samples` completions of each prompt, many prompts at a time; each is what it would be alone."""
+        if isinstance(prompts, str):
+            raise ConfigError("complete takes a list of prompts, not one string")
+        found: list[list[Completion]] = []
+        at_once = max(ROWS_AT_ONCE // samples, 1) if samples > 0 else 1
+        for first in range(0, len(prompts), at_once):
+            group = prompts[first : first + at_once]
+            rows = [Completion(prompt) for prompt in group for _ in range(samples)]
+            for row, piece in self.stream(
+                group, tokens=tokens, samples=samples, stop=stop, sampling=sampling, completions=rows
+            ):
+                rows[row].text += piece
+            found += [rows[place : place + samples] for place in range(0, len(rows), samples)]
+        return found
+
+    def stream(
+        self,
+        prompts: Sequence[str],
+        *,
+        tokens: int = 200,
+        samples: int = 1,
+        stop: Sequence[str] = (),
+        sampling: Sampling | None = None,
+        completions: list[Completion] | None = None,
+    ) -> Iterator[tuple[int, str]]:
+        """Pieces of text as they come, each with the number of its row; rows are each prompt `samples` times."""
+        if samples < 1 or tokens < 1:
+            raise ConfigError(f"{samples} samples of {tokens} tokens are asked for; both must be at least 1")
+        encoded = self.encode(prompts)
+        rows = [row for row in encoded for _ in range(samples)]
+        streams = [sample for _ in encoded for sample in range(samples)]
+        completions = completions or [Completion("") for _ in rows]
+        sampler = Sampler(
+            sampling or Sampling(), rows, streams, self.model.config.vocabulary, self.vocabulary.never, self.device
+        )
+        return self._streamed(encoded, samples, tokens, self._ending(sampler), stop, completions)
+
+    def _streamed(
+        self,
+        encoded: list[list[int]],
+        samples: int,
+        tokens: int,
+        choose: Callable,
+        stop: Sequence[str],
+        completions: list[Completion],
+    ) -> Iterator[tuple[int, str]]:
+        texts = [TextStream(self.tokenizer, stop) for _ in completions]
+        limits = torch.full((len(completions),), tokens, device=self.device)
+        running = [True] * len(completions)
+        capacity = max(map(len, encoded)) + tokens
+        with torch.inference_mode():
+            steps = PromptSteps(self.model, encoded, capacity, samples)
+            for rows, newest in decoded(steps, limits, self.vocabulary, choose):
+                for row, identity in zip(rows.tolist(), newest.tolist(), strict=True):
+                    if not running[row]:
+                        continue
+                    piece, done = "", completions[row]
+                    if identity == self.vocabulary.end:
+                        done.reason, running[row] = "end", False
+                    else:
+                        done.tokens += 1
+                        piece = texts[row].push(identity)
+                        if texts[row].stopped:
+                            done.reason, running[row], limits[row] = "stop", False, 0
+                        elif done.tokens == tokens:
+                            running[row] = False
+                    piece += "" if running[row] else texts[row].finish()
+                    if texts[row].stopped:
+                        done.reason = "stop"
+                    if piece:
+                        yield row, piece
+
+    def search(self, prompts: Sequence[str], *, tokens: int = 200, beam: int = 4, alpha: float = 0.0) -> list[str]:
+        """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""
+        if beam < 1 or tokens < 1:
+            raise ConfigError(f"a beam of {beam} and {tokens} tokens are asked for; both must be at least 1")
+        found: list[Hypothesis] = []
+        with torch.inference_mode():
+            for row in self.encode(prompts):
+                steps = PromptSteps(self.model, [row], len(row) + tokens, beam)
+                limits = torch.tensor([tokens], device=self.device)
+                found.append(beam_search(steps, limits, self.vocabulary, beams=beam, alpha=alpha)[0][0])
+        return self.tokenizer.decode([each.ids for each in found])
+
+    def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
+        """How likely each continuation is behind its beginning, whose border is a border of tokens too."""
+        begun = self.encode([beginning for beginning, _ in rows])
+        rest = self.tokenizer.encode([continuation for _, continuation in rows])
+        for (_, continuation), ids in zip(rows, rest):
+            if not 0 < len(ids) <= self.model.config.context:
+                raise ConfigError(
+                    f"{continuation[:40]!r} has {len(ids)} tokens; what is scored must have at least one and fit the "
+                    f"model's {self.model.config.context}"
+                )
+        return log_probabilities(self.model, list(zip(begun, rest)))
+
+    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Prompts as ids, behind what begins a text and before what the model was taught to wait for; empty ones too."""
+        tokenizer, context = self.tokenizer, self.model.config.context
+        rows = []
+        for prompt, ids in zip(prompts, tokenizer.encode(list(prompts), special=True), strict=True):
+            row = tokenizer.start + ids + tokenizer.behind
+            if not row:
+                if self.vocabulary.end == NO_END:
+                    raise ConfigError("this model knows no beginning of a text; give a prompt")
+                row = [self.vocabulary.end]
+            if len(row) > context:
+                raise ConfigError(
+                    f"the prompt {prompt[:40]!r}… has {len(row)} tokens, but the model sees {context}; shorten it"
+                )
+            rows.append(row)
+        return rows
+
+    def _ending(self, sampler: Sampler) -> Callable:
+        """The sampler with all ids that end a text made one."""
+        others = [end for end in getattr(self.model.config, "other_ends", ()) if end != self.vocabulary.end]
+        if not others:
+            return sampler
+        ends = torch.tensor(others, device=self.device)
+
+        def choose(logits, rows):
+            ids = sampler(logits, rows)
+            return torch.where(torch.isin(ids, ends), self.vocabulary.end, ids)
+
+        return choose

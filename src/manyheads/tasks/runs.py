@@ -1,0 +1,53 @@
+"""What all trainings share: a run directory that is begun, gone on with or replaced, and the recipe that it follows."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TypeVar
+
+from manyheads.core.configs import assigned, read_toml, to_toml, updated
+from manyheads.core.errors import ConfigError, ManyheadsError
+from manyheads.core.files import recover_directory, write_atomically
+from manyheads.train.loop import run_is_new
+
+Recipe = TypeVar("Recipe")
+Data = TypeVar("Data")
+
+
+def begin_run(
+    run: Path, recipe: object, prepare: Callable[[Path], Data], *, resume: bool = False, overwrite: bool = False
+) -> Data:
+    """Makes or finds the run directory, writes the recipe into it and prepares its data.
+
+    Data that cannot be prepared leaves everything as it was, so that the same command can be given again.
+    """
+    new = run_is_new(run, resume=resume, overwrite=overwrite)
+    previous = run.with_name(f"{run.name}.previous")
+    if overwrite and run.exists():
+        shutil.rmtree(previous, ignore_errors=True)
+        run.rename(previous)
+    run.mkdir(parents=True, exist_ok=True)
+    recover_directory(run / "model")
+    write_atomically(run / "recipe.toml", to_toml(recipe))
+    try:
+        data = prepare(run)
+    except ManyheadsError:
+        if new:
+            shutil.rmtree(run)
+            if previous.exists():
+                previous.rename(run)
+        raise
+    if overwrite:
+        shutil.rmtree(previous, ignore_errors=True)
+    return data
+
+
+def resumed(recipe: Recipe, run: Path, assignments: tuple[str, ...]) -> Recipe:
+    """The recipe of a run that goes on, read over a blank one; its training may be changed, its data and model may not."""
+    recipe = updated(recipe, read_toml(run / "recipe.toml"))
+    changed = assigned(recipe, assignments)
+    for section in fields(recipe):  # type: ignore
+        if section.name != "train" and getattr(changed, section.name) != getattr(recipe, section.name):
+            raise ConfigError(f"{section.name} of a run cannot change when it goes on; only train.… can")
+    return changed

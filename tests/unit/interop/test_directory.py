@@ -1,0 +1,231 @@
+"""Model directories: whatever is wrong with one is a sentence that says what to do."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
+from manyheads.interop.directory import load_model, save_model
+from manyheads.interop.weights import Undrawn
+from manyheads.models.classifier import Classifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.tokenizer import Tokenizer
+
+LINES = ["a dog sleeps under the table", "the cat danced"] * 3
+LANGUAGE = (GPT, Llama)
+
+
+@pytest.fixture(scope="module")
+def words():
+    return LanguageTokenizer.train(LINES, 270)
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory, words):
+    """One directory of each kind."""
+    folder = tmp_path_factory.mktemp("models")
+    sizes = {"vocabulary": len(words), "width": 12, "layers": 1, "heads": 3, "end": words.end}
+    pieces = Tokenizer.train(LINES, 280)
+    ends = {"pad": pieces.pad, "start": pieces.start, "end": pieces.end}
+    body = {"vocabulary": len(pieces), "width": 12, "layers": 1, "heads": 3, "inner": 17}
+    models = {
+        "translator": (Transformer(TransformerConfig(**body, **ends)), pieces),
+        "gpt": (GPT(GPTConfig(**sizes, context=7)), words),
+        "llama": (Llama(LlamaConfig(**sizes, context=7)), words),
+        "own": (GPT(GPTConfig(**sizes, context=7, norm="rms")), words),
+        "classifier": (Classifier(GPT(GPTConfig(**sizes, context=7)), ("no", "yes")), words),
+    }
+    for name, (model, tokenizer) in models.items():
+        save_model(folder / name, model, tokenizer, "# A model\n")
+    return folder
+
+
+@pytest.fixture
+def copied(directories, tmp_path):
+    def copy(name):
+        return shutil.copytree(directories / name, tmp_path / name)
+
+    return copy
+
+
+def changed(directory, **changes):
+    path = directory / "config.json"
+    table = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({name: value for name, value in table.items() if value != "gone"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("translator", (Transformer,)),
+        ("gpt", LANGUAGE),
+        ("llama", LANGUAGE),
+        ("own", (GPT,)),
+        ("classifier", (Classifier,)),
+    ],
+)
+def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
+    for asked in (kinds, None):
+        model, tokenizer = load_model(directories / name, asked)
+        assert isinstance(model, kinds)
+        assert not model.training
+        assert isinstance(tokenizer, Tokenizer if name == "translator" else LanguageTokenizer)
+    assert (directories / name / "README.md").read_text() == "# A model\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds", "sentence"),
+    [
+        ("translator", LANGUAGE, "a translator (marian); a language model (GPT-2, GPT-1, Llama) is asked for here"),
+        ("gpt", (Transformer,), "a language model (gpt2); a translator (Marian) is asked for here"),
+        ("own", (Llama,), "a language model (manyheads-gpt); a language model (Llama) is asked for here"),
+        ("classifier", LANGUAGE, "a classifier (gpt2); a language model (GPT-2, GPT-1, Llama) is asked for here"),
+        ("llama", (Classifier,), "a language model (llama); a classifier (GPT-2, GPT-1, Llama) is asked for here"),
+        ("translator", (GPT, Classifier), "a translator (marian); a language model (GPT-2, GPT-1) or a classifier ("),
+    ],
+)
+def test_a_model_of_another_kind_is_refused(directories, name, kinds, sentence):
+    with pytest.raises(CheckpointError) as error:
+        load_model(directories / name, kinds)
+    assert f"{directories / name} holds {sentence}" in str(error.value)
+
+
+def test_an_unknown_type_is_told_the_known_ones(copied):
+    directory = copied("gpt")
+    changed(directory, model_type="bert")
+    for kinds, sentence in {
+        (Transformer,): "type bert; translators are of type marian or manyheads-transformer",
+        LANGUAGE: "language models are of type gpt2, openai-gpt, manyheads-gpt, llama or manyheads-llama",
+        None: "models are of type marian, manyheads-transformer, gpt2",
+    }.items():
+        with pytest.raises(CheckpointError, match=sentence):
+            load_model(directory, kinds)
+    changed(directory, model_type=["gpt2"])
+    with pytest.raises(CheckpointError, match="holds a model of type"):
+        load_model(directory)
+
+
+@pytest.mark.parametrize("name", ["translator", "gpt", "llama", "own", "classifier"])
+def test_a_file_that_is_cut_or_gone_is_a_sentence(copied, name):
+    directory = copied(name)
+    for file in ("model.safetensors", "config.json", "tokenizer.json"):
+        whole = (directory / file).read_bytes()
+        (directory / file).write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(ManyheadsError, match=file.replace(".", r"\.")):
+            load_model(directory)
+        (directory / file).unlink()
+        with pytest.raises(ManyheadsError, match=file.replace(".", r"\.")):
+            load_model(directory)
+        (directory / file).write_bytes(whole)
+    load_model(directory)
+
+
+@pytest.mark.parametrize("value", ["gone", None, "wide", [3], -1, 0])
+def test_a_config_may_say_anything(copied, value):
+    for name in ("gpt", "llama", "classifier"):
+        directory = copied(name)
+        table = json.loads((directory / "config.json").read_text())
+        for key in table.keys() & {"n_embd", "n_head", "n_layer", "hidden_size", "num_attention_heads", "head_dim"}:
+            if key == "head_dim" and value in ("gone", None):  # then it follows from the others
+                continue
+            changed(directory, **{key: value})
+            with pytest.raises(ManyheadsError):
+                load_model(directory)
+            changed(directory, **{key: table[key]})
+
+
+def test_a_tokenizer_that_knows_more_than_the_model_is_refused(copied):
+    directory = copied("gpt")
+    LanguageTokenizer.train(LINES, 270).with_special(["<one>", "<two>"]).save(directory)
+    with pytest.raises(CheckpointError, match="has 272 tokens, the model only 270"):
+        load_model(directory)
+
+
+@pytest.fixture
+def shards(copied):
+    """A model in two files and their index."""
+    directory = copied("llama")
+    tensors = load_file(directory / "model.safetensors")
+    (directory / "model.safetensors").unlink()
+    names = sorted(tensors)
+    halves = {"model-00001-of-00002.safetensors": names[:4], "model-00002-of-00002.safetensors": names[4:]}
+    for file, part in halves.items():
+        save_file({name: tensors[name] for name in part}, directory / file)
+    places = {name: file for file, part in halves.items() for name in part}
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return directory
+
+
+def test_shards_are_one_model(shards, directories):
+    found, expected = load_model(shards)[0], load_model(directories / "llama")[0]
+    ids = torch.randint(0, 270, (2, 5))
+    assert torch.equal(found(ids), expected(ids))
+
+
+def test_shards_that_do_not_fit_their_index_are_a_sentence(shards):
+    first, index = shards / "model-00001-of-00002.safetensors", shards / "model.safetensors.index.json"
+    whole, table = first.read_bytes(), json.loads(index.read_text())
+
+    def refused(sentence):
+        with pytest.raises(CheckpointError, match=sentence):
+            load_model(shards)
+
+    first.unlink()
+    refused("model-00001-of-00002.safetensors, which model.safetensors.index.json names, is not there; fetch")
+    first.write_bytes(whole[:-3])
+    refused("model-00001-of-00002.safetensors is damaged")
+    first.write_bytes(whole)
+    for places, sentence in (
+        ({**table["weight_map"], "model.more": first.name}, "has no tensor model.more, which model.safetensors.index"),
+        ({**table["weight_map"], "lm_head.weight": "model-00002-of-00002.safetensors"}, "has no tensor lm_head.weight"),
+        ({**table["weight_map"], "lm_head.weight": f"../{shards.name}/{first.name}"}, "is not there"),
+        ({**table["weight_map"], "lm_head.weight": 3}, "has no weight_map"),
+        (None, "has no weight_map"),
+    ):
+        index.write_text(json.dumps({"weight_map": places}))
+        refused(sentence)
+    index.write_text("[")
+    refused("index.json cannot be read")
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model.bin.index.json"])
+def test_a_pickle_is_refused(copied, name):
+    directory = copied("gpt")
+    (directory / "model.safetensors").rename(directory / name)
+    with pytest.raises(CheckpointError, match=r"has only pytorch_model\.bin, a pickle"):
+        load_model(directory)
+
+
+def test_others_may_read_the_weights_if_they_may_read_the_config(directories):
+    modes = {(directories / "gpt" / name).stat().st_mode for name in ("config.json", "model.safetensors")}
+    assert len(modes) == 1
+
+
+def test_a_classifier_of_an_unknown_form_or_of_several_labels_is_refused(copied):
+    directory = copied("classifier")
+    changed(directory, manyheads={"form": "essay"})
+    with pytest.raises(CheckpointError, match="of the form essay; known are text, pair, choice"):
+        load_model(directory)
+    changed(directory, manyheads="gone", problem_type="multi_label_classification")
+    with pytest.raises(CheckpointError, match="several labels at once"):
+        load_model(directory)
+    changed(directory, manyheads={"shape": 3}, problem_type="gone")
+    with pytest.raises(ConfigError, match="shape is not a field"):
+        load_model(directory)
+
+
+def test_a_model_that_a_file_will_fill_draws_no_random_numbers():
+    config = GPTConfig(vocabulary=11, width=12, layers=1, heads=3, context=5)
+    before = torch.get_rng_state()
+    with Undrawn():
+        model = GPT(config)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not model.output.bias.any()  # what is no weight is as it should be
+    GPT(config)
+    assert not torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,340 @@
+import gzip
+import lzma
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.example_batches import ExampleBatches, ExampleStore, candidates_of
+from manyheads.data.examples import read_examples
+from manyheads.models.classifier import Classifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.tasks.classify import TextClassifier
+from manyheads.tasks.classify_data import ExampleData, Wrapping, read_all, with_marks
+from manyheads.tasks.classify_training import grown
+from manyheads.text.language import LanguageTokenizer
+from manyheads.train.objectives import classification_loss, compared
+
+SIZES = {"context": 19, "width": 12, "layers": 2, "heads": 3}
+WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> LanguageTokenizer:
+    return with_marks(LanguageTokenizer.train(["the cat sees a tall tree and sleeps"] * 3, 290))
+
+
+def classifier(tokenizer, form="text", names=("bad", "fair", "good")) -> TextClassifier:
+    body = GPT(GPTConfig(vocabulary=len(tokenizer), **SIZES))
+    model = Classifier(body, () if form == "choice" else names, form)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return TextClassifier(model, tokenizer)
+
+
+# Files
+
+
+def written(path: Path, text: str) -> Path:
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.txt.xz"])
+def test_a_header_or_none_gives_the_same_examples(tmp_path, name):
+    plain = read_examples(written(tmp_path / name, "good day\tyes\nbad \"day\tno\n"))
+    named = read_examples(written(tmp_path / f"b{name}", "Label\tid\tText\nyes\t1\tgood day\nno\t2\tbad \"day\n"))
+    assert plain.form == named.form == "text"
+    assert [(e.texts, e.label) for e in plain.examples] == [(e.texts, e.label) for e in named.examples]
+    assert [example.line for example in named.examples] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "header", ["sentence1\tsentence2\tlabel", "index\tlabel\tfirst\tsecond", "question\tlabel\tidx\tsentence"]
+)
+def test_pairs_are_found_by_their_header(tmp_path, header):
+    cells = {"label": "yes", "sentence1": "a", "first": "a", "question": "a"}
+    cells |= {"index": "7", "idx": "7", "sentence2": "b", "second": "b", "sentence": "b"}
+    row = "\t".join(cells[name] for name in header.split("\t"))
+    file = read_examples(written(tmp_path / "a.tsv", f"{header}\n{row}\n"))
+    assert file.form == "pair"
+    assert (file.examples[0].texts, file.examples[0].label) == (("a", "b"), "yes")
+
+
+def test_columns_are_named_or_numbered_with_the_label_last(tmp_path):
+    path = written(tmp_path / "a.tsv", "x\t1\t\tnice\ny\t0\t\tugly\n")
+    assert [(e.texts, e.label) for e in read_examples(path, ("4", "2")).examples] == [(("nice",), "1"), (("ugly",), "0")]
+    path = written(tmp_path / "b.tsv", "title\tstars\tbody\nwow\t5\tgreat\n")
+    found = read_examples(path, ("title", "body", "stars"))
+    assert [(e.texts, e.label) for e in found.examples] == [(("wow", "great"), "5")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns", "said"),
+    [
+        ("a.tsv", "a\tyes\nb\n", (), "line 2: 1 columns"),
+        ("a.tsv", "a\tyes\nb\tc\tno\n", (), "line 2: 3 columns"),
+        ("a.tsv", "a\tyes\nb\t \n", (), "line 2: the label is empty"),
+        ("a.tsv", "a\tb\tc\td\n", (), "4 columns and none named label"),
+        ("a.tsv", "a\tb\n", ("3", "1"), "column 3 is asked for"),
+        ("a.tsv", "a\tb\n", ("text", "b"), "no column is named 'text'"),
+        ("a.tsv", "index\tsentence\n0\tnice\n", (), "none is the label"),
+        ("a.tsv", "label\ta\tb\tc\n1\tx\ty\tz\n", (), "not clear"),
+        ("a.csv", "a,yes\n", (), "of no kind"),
+        ("a.jsonl", "{}\n", (), "line 1: no field 'context'"),
+        ("a.jsonl", '{"context": "a", "choices": ["b"]}\n', (), "two or more"),
+        ("a.jsonl", '{"context": "a", "choices": ["b", "c"], "answer": 2}\n', (), "answer is 2"),
+        ("a.tsv", "\tyes\n", (), "no example"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_by_line(tmp_path, name, text, columns, said):
+    with pytest.raises(DataError, match=said) as error:
+        read_examples(written(tmp_path / name, text), columns)
+    assert str(tmp_path / name) in str(error.value)
+
+
+def test_labels_that_cannot_be_learned_are_refused(tmp_path):
+    one = written(tmp_path / "one.tsv", "a\tyes\n" * 20)
+    train = written(tmp_path / "train.tsv", "a\tyes\nb\tno\n" * 10)
+    other = written(tmp_path / "other.tsv", "a\tyes\nb\tperhaps\n")
+    each = written(tmp_path / "each.tsv", "a\t1\nb\t2\nc\t3\n")
+    with pytest.raises(DataError, match="every example has the label yes"):
+        read_all(ExampleData(train=(str(one),)))
+    with pytest.raises(DataError, match=r"other.tsv, line 2: the label 'perhaps'"):
+        read_all(ExampleData(train=(str(train),), valid=(str(other),)))
+    with pytest.raises(DataError, match="a label of its own"):
+        read_all(ExampleData(train=(str(each),)))
+
+
+def test_every_tenth_example_is_held_out(tmp_path):
+    path = written(tmp_path / "a.tsv", "".join(f"text {each}\t{each % 3}\n" for each in range(35)) + "\t1\n")
+    found = read_all(ExampleData(train=(str(path),)))
+    assert [example.line for example in found.valid] == [10, 20, 30]
+    assert len(found.train) == 32
+    assert found.names == ("0", "1", "2")
+
+
+def test_labels_that_are_numbers_come_in_their_order(tmp_path):
+    path = written(tmp_path / "a.tsv", "".join(f"a\t{each}\n" for each in (10, 9, -1, 10)) * 3)
+    assert read_all(ExampleData(train=(str(path),))).names == ("-1", "9", "10")
+
+
+@pytest.mark.parametrize(
+    ("task", "form", "columns", "labels", "examples"),
+    [
+        ("SST-2/train", "text", (), 2, 67_349),
+        ("SST-2/dev", "text", (), 2, 872),
+        ("CoLA/train", "text", ("4", "2"), 2, 8551),
+        ("MRPC/train", "pair", (), 2, 3667),
+        ("MRPC/dev", "pair", ("#1 String", "#2 String", "Quality"), 2, 408),
+        ("RTE/train", "pair", (), 2, 2490),
+        ("QNLI/dev", "pair", (), 2, 5463),
+        ("WNLI/train", "pair", (), 2, 635),
+        ("STS-B/dev", "pair", ("sentence1", "sentence2", "score"), None, 1500),
+    ],
+)
+def test_glue_is_read_as_it_is(task, form, columns, labels, examples):
+    path = Path(os.environ.get("MANYHEADS_DATA", "nowhere")) / "glue" / f"{task}.tsv.gz"
+    if not path.exists():
+        pytest.skip("MANYHEADS_DATA is unset or has no glue")
+    found = read_examples(path, columns)
+    assert (found.form, len(found.examples), found.empty) == (form, examples, [])
+    assert labels is None or len({example.label for example in found.examples}) == labels
+
+
+# Tokens
+
+
+def test_a_text_is_wrapped_as_published_and_as_its_tokenizer_does_elsewhere(tokenizer):
+    wrapping = Wrapping(tokenizer, context=100)
+    texts = ["the cat sees", "a tree <extract>", ""]
+    rows = wrapping.rows([(text,) for text in texts])
+    assert tokenizer.pieces(rows[0]) == ["<start>", *tokenizer.pieces(rows[0])[1:-1], "<extract>"]
+    assert rows == tokenizer.encode_wrapped(texts)
+    assert [row.count(tokenizer.identity("<extract>")) for row in rows] == [1, 1, 1]
+    pairs = [("the cat", "a tree"), ("sleeps", "and the tall tree sees")]
+    assert wrapping.rows(pairs) == tokenizer.encode_wrapped(pairs)
+    assert wrapping.cut == 0
+
+
+def test_what_is_too_long_loses_the_end_of_its_first_text(tokenizer):
+    wrapping = Wrapping(tokenizer, context=15)
+    start, delimiter, extract = map(tokenizer.identity, ("<start>", "<delimiter>", "<extract>"))
+    long, short = "the cat sees a tree " * 9, "and sleeps"
+    long_ids, short_ids = tokenizer.encode([long.strip(), short])
+    single, first, second, both = wrapping.rows([(long,), (long, short), (short, long), (long, long)])
+    assert single == [start, *long_ids[:13], extract]
+    assert first == [start, *long_ids[: 12 - len(short_ids)], delimiter, *short_ids, extract]
+    assert second == [start, *short_ids, delimiter, *long_ids[: 12 - len(short_ids)], extract]
+    assert both == [start, *long_ids[:6], delimiter, *long_ids[:6], extract]
+    assert wrapping.cut == 4
+
+
+def test_a_context_without_place_for_a_text_is_refused(tokenizer):
+    with pytest.raises(ConfigError, match="no place"):
+        Wrapping(tokenizer, context=4)
+
+
+# Batches
+
+
+def store(counts=None, examples=157) -> ExampleStore:
+    source = np.random.default_rng(3)
+    counts = counts or [1] * examples
+    rows = [[source.integers(3, 90, source.integers(2, 17)).tolist() for _ in range(count)] for count in counts]
+    return ExampleStore.of(rows, [number % 2 for number in range(len(counts))])
+
+
+def test_every_example_comes_once_an_epoch_in_an_order_of_its_own():
+    batches = ExampleBatches(store(), size=10, choice=False, seed=5)
+    orders = [np.concatenate(batches.plan(epoch)) for epoch in (0, 1)]
+    assert all(sorted(order) == list(range(157)) for order in orders)
+    assert not np.array_equal(*orders)
+    assert len(list(batches.epoch(0))) == len(batches) == 16
+
+
+def test_an_epoch_goes_on_from_any_batch():
+    batches = [ExampleBatches(store(), size=10, choice=False, seed=5) for _ in range(2)]
+    whole, rest = list(batches[0].epoch(3)), list(batches[1].epoch(3, start=9))
+    assert len(rest) == len(whole) - 9
+    assert all(torch.equal(a.ids, b.ids) and torch.equal(a.labels, b.labels) for a, b in zip(whole[9:], rest))
+
+
+def test_batches_hold_texts_of_about_one_length():
+    cells = sum(batch.ids.numel() for batch in ExampleBatches(store(), size=10, choice=False, seed=5).epoch(0))
+    assert cells < 1.1 * len(store().ids)
+
+
+def test_the_choices_of_an_example_stay_together(tmp_path):
+    made = store([2, 3, 5, 2, 4])
+    made.save(tmp_path / "a.safetensors")
+    batches = ExampleBatches(ExampleStore.load(tmp_path / "a.safetensors"), size=2, choice=True, seed=5)
+    for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
+        assert batch.candidates is not None
+        for number, rows in zip(numbers, batch.candidates):
+            found = [batch.ids[row, : batch.lengths[row]].tolist() for row in rows if row >= 0]
+            assert found == [made.row(row).tolist() for row in made.rows_of(number)]
+
+
+# The objective
+
+
+def example_batch(choice=False):
+    counts = [2, 3, 2, 4, 2] if choice else None
+    return next(ExampleBatches(store(counts, examples=5), size=5, choice=choice, seed=1).epoch(0))
+
+
+def test_the_loss_is_the_labels_and_half_the_language_models():
+    model = Classifier(GPT(GPTConfig(vocabulary=90, **SIZES)), ("a", "b")).eval()
+    batch = example_batch()
+    losses, tokens = [], []
+    for ids, length in zip(batch.ids, batch.lengths):
+        logits = model.body(ids[None, : length - 1])[0]
+        losses.append(torch.nn.functional.cross_entropy(logits, ids[1:length], reduction="sum"))
+        tokens.append(length - 1)
+    labels = torch.nn.functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels, reduction="sum")
+    found = classification_loss(model, batch, auxiliary=0.5)
+    assert_close(found.total, labels + 0.5 * 5 * sum(losses) / sum(tokens))
+    assert_close(found.likelihood, labels)
+    assert_close(classification_loss(model, batch).total, labels)
+    assert found.tokens == 5
+
+
+def test_the_auxiliary_loss_reaches_where_the_labels_do_not():
+    model = Classifier(Llama(LlamaConfig(vocabulary=90, **SIZES)), ("a", "b"))  # its output is a matrix of its own
+    for auxiliary, reached in ((0.0, False), (0.5, True)):
+        model.zero_grad()
+        classification_loss(model, example_batch(), auxiliary=auxiliary).total.backward()
+        assert (model.body.output.weight.grad is not None) == reached  # type: ignore
+        assert model.score.weight.grad.abs().sum() > 0  # type: ignore
+
+
+def test_choices_are_compared_with_those_of_their_own_example():
+    model = Classifier(GPT(GPTConfig(vocabulary=90, **SIZES)), form="choice").eval()
+    batch = example_batch(choice=True)
+    scores = model(batch.ids, batch.lengths)[:, 0]
+    assert batch.candidates is not None
+    expected = torch.zeros(())
+    for rows, label in zip(batch.candidates, batch.labels):
+        rows = rows[rows >= 0]
+        expected = expected - scores[rows].log_softmax(dim=0)[label]
+    found = classification_loss(model, batch, auxiliary=0.5)
+    assert_close(found.likelihood, expected)
+    found.total.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_candidates_are_rows_one_after_another():
+    assert candidates_of([2, 1, 3]).tolist() == [[0, 1, -1], [2, -1, -1], [3, 4, 5]]
+    assert compared(torch.arange(6.0)[:, None], candidates_of([2, 1, 3]))[1].softmax(dim=0).tolist() == [1, 0, 0]
+
+
+# Models
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GPT(GPTConfig(vocabulary=23, **SIZES)),
+        GPT(GPTConfig(vocabulary=23, tied=False, norm_order="post", **SIZES)),
+        Llama(LlamaConfig(vocabulary=23, **SIZES)),
+        Llama(LlamaConfig(vocabulary=23, tied=True, **SIZES)),
+    ],
+)
+def test_a_grown_model_says_the_same_of_the_tokens_it_knew(model):
+    larger = grown(model, replace(model.config, vocabulary=26)).eval()
+    ids = torch.randint(0, 23, (2, 7))
+    assert_close(larger(ids)[..., :23], model.eval()(ids))
+    assert larger.embedding.weight.shape == (26, 12)
+    assert (larger.output.weight is larger.embedding.weight) == model.config.tied
+    assert 0 < larger.embedding.weight[23:].std() < 0.1
+    assert grown(model, model.config) is model
+
+
+@pytest.mark.parametrize("form", ["text", "pair", "choice"])
+def test_an_example_gets_the_same_answer_alone_and_among_others(tokenizer, form):
+    model = classifier(tokenizer, form)
+    texts = [" ".join(WORDS[first : first + length]) for first in range(5) for length in (1, 2, 4)]
+    examples = {
+        "text": texts,
+        "pair": list(zip(texts, reversed(texts))),
+        "choice": [(text, texts[place : place + 2 + place % 3]) for place, text in enumerate(texts[:12])],
+    }[form]
+    together = model.probabilities(examples)
+    for example, row in zip(examples, together):
+        alone = model.probabilities([example])[0]
+        assert_close(alone, row[: len(alone)])
+        assert not row[len(alone) :].any()
+    assert together.std(dim=0).max() > 0.01  # and the test can tell
+    assert_close(together.sum(dim=1), torch.ones(len(examples)))
+    labels = model(examples)
+    assert [label.index for label in labels] == together.argmax(dim=1).tolist()
+    assert [label.probability for label in labels] == together.max(dim=1).values.tolist()
+    if form == "choice":
+        assert all(label.name == choices[label.index] for label, (_, choices) in zip(labels, examples))
+    else:
+        assert all(label.name == model.names[label.index] for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("form", "examples"),
+    [("text", [("a", "b")]), ("pair", ["a"]), ("pair", [("a", ["b"])]), ("choice", [("a", "b")]), ("text", "a")],
+)
+def test_what_is_of_another_form_is_refused(tokenizer, form, examples):
+    with pytest.raises(ConfigError):
+        classifier(tokenizer, form).probabilities(examples)
+
+
+def test_nothing_gives_nothing(tokenizer):
+    assert classifier(tokenizer)([]) == []
+    assert classifier(tokenizer).probabilities([]).shape == (0, 3)
+    assert classifier(tokenizer)([""])[0].name in ("bad", "fair", "good")  # an empty text can be labelled too
