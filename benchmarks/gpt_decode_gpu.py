@@ -20,7 +20,7 @@ PROMPT, TOKENS = 64, 128
 
 def prepare_ours(model):
     from manyheads.generate.greedy import decoded
-    from manyheads.generate.prompts import PromptSteps
+    from manyheads.generate.prompts import prompt_steps
     from manyheads.generate.steps import Vocabulary
     from manyheads.ops.sampling import best_allowed
 
@@ -28,10 +28,13 @@ def prepare_ours(model):
 
     def decode() -> list[int]:
         with torch.inference_mode():
-            steps = PromptSteps(model, [prompt], PROMPT + TOKENS)
-            limits = torch.tensor([TOKENS], device="cuda")
-            found = decoded(steps, limits, Vocabulary(end=-1), lambda logits, rows: best_allowed(logits, 1, ())[1][:, 0])
-            return [int(newest) for _, newest in found]
+            steps = prompt_steps(model, [prompt], PROMPT + TOKENS)
+            found = decoded(
+                steps, torch.tensor([TOKENS]), Vocabulary(end=-1), lambda logits, _: best_allowed(logits, 1, ())[1][:, 0]
+            )
+            ids = [int(newest) for _, newest in found]
+            steps.close()
+            return ids
 
     return decode, prompt
 

@@ -7,35 +7,52 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from manyheads.look.record import recorded_attention
+    from manyheads.models.gpt import GPT, GPTConfig
+    from manyheads.models.llama import Llama, LlamaConfig
     from manyheads.models.transformer import Transformer, TransformerConfig
     from manyheads.nn.attention import MultiHeadAttention
     from manyheads.nn.cache import Cache
     from manyheads.nn.feedforward import FeedForward, GatedFeedForward
     from manyheads.nn.positions import Alibi, Buckets, Learned, Relative, Rotary, Sinusoidal
+    from manyheads.tasks.classify import TextClassifier
+    from manyheads.tasks.language import LanguageModel
     from manyheads.tasks.translate import Translator
+    from manyheads.text.language import LanguageTokenizer
     from manyheads.text.tokenizer import Tokenizer
 
 _PLACES = {
+    "manyheads.models.gpt": ("GPT", "GPTConfig"),
+    "manyheads.models.llama": ("Llama", "LlamaConfig"),
     "manyheads.models.transformer": ("Transformer", "TransformerConfig"),
     "manyheads.nn.attention": ("MultiHeadAttention",),
     "manyheads.nn.cache": ("Cache",),
     "manyheads.nn.feedforward": ("FeedForward", "GatedFeedForward"),
     "manyheads.nn.positions": ("Alibi", "Buckets", "Learned", "Relative", "Rotary", "Sinusoidal"),
     "manyheads.look.record": ("recorded_attention",),
+    "manyheads.tasks.classify": ("TextClassifier",),
+    "manyheads.tasks.language": ("LanguageModel",),
     "manyheads.tasks.translate": ("Translator",),
+    "manyheads.text.language": ("LanguageTokenizer",),
     "manyheads.text.tokenizer": ("Tokenizer",),
 }
 __all__ = [
+    "GPT",
     "Alibi",
     "Buckets",
     "Cache",
     "FeedForward",
+    "GPTConfig",
     "GatedFeedForward",
+    "LanguageModel",
+    "LanguageTokenizer",
     "Learned",
+    "Llama",
+    "LlamaConfig",
     "MultiHeadAttention",
     "Relative",
     "Rotary",
     "Sinusoidal",
+    "TextClassifier",
     "Tokenizer",
     "Transformer",
     "TransformerConfig",

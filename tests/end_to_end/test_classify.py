@@ -43,7 +43,7 @@ def examples(form: str) -> list[str]:
     if form == "pair":
         return [f"{a}\t{b}\t{'same' if one == other else 'other'}" for (a, one), (b, other) in pairs]
     lines = []
-    for number, (text, name) in enumerate(sentences(60)):
+    for number, (text, _) in enumerate(sentences(60)):
         wrong = ["a", "b", "c"][: 1 + number % 3]
         choices = [*wrong, "yes"] if number % 4 else ["yes", *wrong]
         lines.append(json.dumps({"context": text, "choices": choices, "answer": choices.index("yes")}))
@@ -104,7 +104,7 @@ def test_pairs_and_choices_are_learned_too(folder, tmp_path):
     assert [line.split("\t")[0] in ("same", "other") for line in result.out.splitlines()] == [True, True]
     line = json.dumps({"context": "the film is warm", "choices": ["a", "yes", "c"]})
     result = called("classify", tmp_path / "choice.jsonl", stdin=f"{line}\n".encode())
-    assert result.out.startswith("1\tyes\t0.")
+    assert result.out.startswith("1\tyes\t")
 
 
 def test_a_line_without_its_tab_is_refused_by_number(folder, tmp_path):

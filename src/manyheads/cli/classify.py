@@ -18,7 +18,7 @@ def train_classify(
     train: Annotated[
         list[str] | None,
         typer.Option(
-            help="A .tsv with a text (or two) and a label, or a .jsonl with context, choices and answer; may be packed.",
+            help="A .tsv with a text (or two) and a label, or a .jsonl with context, choices and answer.",
             metavar="FILE…",
         ),
     ] = None,

@@ -15,13 +15,13 @@ def decoded(
     """At each step the rows in the batch and the newest id of each, `end` for those that are done.
 
     `choose` takes logits [n, V] and the numbers of their rows, [n]. A row is done behind its end or at its limit; whoever
-    reads along may lower a limit to end a row sooner.
+    reads along may lower a limit to end a row sooner. All but the logits is on the CPU, wherever the model is.
     """
-    alive = torch.arange(len(limits_N), device=limits_N.device)
+    alive = torch.arange(len(limits_N))
     running = torch.ones_like(alive, dtype=torch.bool)
     newest = steps.first
     for step in range(int(limits_N.max())):
-        newest = torch.where(running, choose(steps(newest), alive), vocabulary.end)
+        newest = torch.where(running, steps.settle(choose(steps(newest), alive)), vocabulary.end)
         yield alive, newest
         running = running & (newest != vocabulary.end) & (limits_N[alive] > step + 1)
         left = int(running.sum())
@@ -40,17 +40,17 @@ def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, scored: bo
     Its score is the sum of log-probabilities. The best token is the best logit: without scores, which are then zero, no
     softmax is computed.
     """
-    scores = torch.zeros(len(limits_N), device=limits_N.device)
+    scores = torch.zeros(len(limits_N))
     done = torch.zeros_like(scores, dtype=torch.bool)
 
     def best(logits: Tensor, rows: Tensor) -> Tensor:
         logits = logits.log_softmax(dim=1) if scored else logits
         values, ids = best_allowed(logits, 1, vocabulary.never)
         if scored:
-            scores[rows] += torch.where(done[rows], 0.0, values[:, 0])
+            scores[rows] += torch.where(done[rows], 0.0, values[:, 0].float().cpu())
         return ids[:, 0]
 
-    ids = torch.full((len(limits_N), int(limits_N.max())), vocabulary.end, device=limits_N.device)
+    ids = torch.full((len(limits_N), int(limits_N.max())), vocabulary.end)
     for step, (rows, newest) in enumerate(decoded(steps, limits_N, vocabulary, best)):
         ids[rows, step] = newest
         done[rows] |= (newest == vocabulary.end) | (limits_N[rows] <= step + 1)

@@ -1,15 +1,19 @@
 """A decoder-only model behind prompts of any lengths.  Shapes:  R rows  N prompts  K copies of each  V vocabulary"""
 
-from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from manyheads.generate.replay import Replay
+from manyheads.generate.steps import PlainSteps
 from manyheads.nn.cache import Cache
 
+CAPACITY_STEP = 256  # positions: on a GPU, capacities are multiples of it, so that recorded steps serve again
 
-class PromptSteps:
+
+class PromptSteps(PlainSteps):
     """Steps behind prompts, through the key-value cache; the rows are each prompt `copies` times.
 
     Prompts are padded behind their ends for one pass through the model; the cache is then cut where each ends. A row
@@ -23,9 +27,7 @@ class PromptSteps:
         self.history = [list(prompt) for prompt in prompts for _ in range(copies)]
         self.begins = [0] * len(self.history)
         """Where in its history each row's cache begins."""
-        self.first = torch.tensor([row.pop() for row in self.history], device=self.device)
-        self.shrinks = self.device.type == "cpu"
-        self._replay: Callable[[Tensor], Tensor] | None = None
+        self.first = torch.tensor([row.pop() for row in self.history])
         self._begin([prompt[:-1] for prompt in prompts], copies)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
@@ -36,42 +38,41 @@ class PromptSteps:
         return self._step(ids_R)
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
-        rows = torch.arange(len(self.history), device=self.device)
+        rows = torch.arange(len(self.history))
         if beams_NK is not None:
-            count, copies = beams_NK.shape
-            rows = rows.view(count, copies).gather(1, beams_NK)
-            rows = (rows if sentences is None else rows[sentences]).flatten()
+            rows = rows.view(beams_NK.shape).gather(1, beams_NK.cpu())
+            rows = (rows if sentences is None else rows[sentences.cpu()]).flatten()
         elif sentences is not None:
-            rows = rows[sentences]
+            rows = rows[sentences.cpu()]
         self.history = [list(self.history[row]) for row in rows.tolist()]
         self.begins = [self.begins[row] for row in rows.tolist()]
-        self._keep(rows)
+        self._keep(rows.to(self.device))
+
+    def close(self) -> None:
+        """Called when no more steps will be taken."""
 
     def _begin(self, prompts: list[list[int]], copies: int) -> None:
-        self.cache = self._filled(prompts)
-        if copies > 1:
-            self.cache.select(None, torch.arange(len(prompts), device=self.device).repeat_interleave(copies))
+        self.cache = self._filled(prompts, copies)
 
-    def _filled(self, rows: list[list[int]]) -> Cache:
-        cache, lengths = Cache(self.capacity), [len(row) for row in rows]
+    def _filled(self, rows: list[list[int]], copies: int = 1, cache: Cache | None = None) -> Cache:
+        """A cache, empty when given, with these rows."""
+        cache, lengths = cache or Cache(self.capacity), [len(row) for row in rows]
         if max(lengths):
             padded = pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(self.device)
             self.model.states(padded.long(), cache=cache)
-        # Equally long rows need no mask; on a GPU every step has to look the same.
-        if min(lengths) < max(lengths) or self.device.type != "cpu":
+        if min(lengths) < max(lengths):  # equally long rows need no mask
             cache.cut(lengths, self.device)
+        if copies > 1:
+            cache.select(None, torch.arange(len(rows), device=self.device).repeat_interleave(copies))
         return cache
 
     def _make_room(self) -> None:
         """Rows whose context is full begin anew with its newer half."""
-        full = [
-            row for row, ids in enumerate(self.history) if len(ids) - self.begins[row] == self.context > 1
-        ]
-        if not full:
-            return
+        full = [row for row, ids in enumerate(self.history) if len(ids) - self.begins[row] == self.context]
         for row in full:
             self.begins[row] += self.context - self.context // 2
-        self._refill(full)
+        if full:
+            self._refill(full)
 
     def _refill(self, rows: list[int]) -> None:
         if self.cache.lengths is None:
@@ -80,23 +81,81 @@ class PromptSteps:
         self.cache.put(rows, self._filled(newer), [len(row) for row in newer])
 
     def _step(self, ids_R: Tensor) -> Tensor:
-        if self.device.type == "cuda":
-            if self._replay is None:
-                self._replay = recorded(lambda ids: self.model(ids[:, None], cache=self.cache)[:, -1], self.cache, ids_R)
-            self.cache.length += 1
-            return self._replay(ids_R)
-        return self.model(ids_R[:, None], cache=self.cache)[:, -1]
+        return self.model(ids_R.to(self.device)[:, None], cache=self.cache)[:, -1]
 
     def _keep(self, rows: Tensor) -> None:
         self.cache.select(None, rows)
-        self._replay = None  # it writes to the tensors that were there before
+
+
+class ReplayedSteps(PromptSteps):
+    """The same on a GPU: every step has the shapes of the first, so that it is recorded once and replayed.
+
+    A recording, with the cache that it reads and writes, is kept with its model for the next prompts of its sizes. A
+    step begins as soon as its ids are chosen, while they are still on their way to the CPU.
+    """
+
+    shrinks = False
+    _kept: WeakKeyDictionary[nn.Module, tuple[Cache, Replay]] = WeakKeyDictionary()
+
+    def _begin(self, prompts: list[list[int]], copies: int) -> None:
+        self.capacity = min(-(-self.capacity // CAPACITY_STEP) * CAPACITY_STEP, self.context)
+        self.cache, self.replay = self._kept.pop(self.model, (None, None))
+        self.ahead = False
+        lengths = [len(prompt) for prompt in prompts for _ in range(copies)]
+        if self.cache is None or (self.cache.capacity, len(self.cache.lengths)) != (self.capacity, len(lengths)):  # type: ignore
+            self.cache, self.replay = Cache(self.capacity), None
+            self.cache.cut([0] * len(lengths), self.device)
+        if copies == 1 and self.replay is not None:
+            self.cache.clear()
+            self._filled(prompts, cache=self.cache)
+            if self.cache.lengths is None:
+                self.cache.cut(lengths, self.device)
+        else:
+            self.cache.put(list(range(len(lengths))), self._filled(prompts, copies), lengths)
+
+    def settle(self, ids_R: Tensor) -> Tensor:
+        full = any(len(ids) - begin == self.context for ids, begin in zip(self.history, self.begins))
+        if self.replay is None or full or self.cache.length == self.capacity:
+            return ids_R.cpu()
+        host = torch.empty(ids_R.shape, dtype=ids_R.dtype, pin_memory=True)
+        host.copy_(ids_R, non_blocking=True)
+        arrived = torch.cuda.Event()
+        arrived.record()
+        self._step(ids_R)
+        self.ahead = True
+        arrived.synchronize()
+        return host
+
+    def _step(self, ids_R: Tensor) -> Tensor:
+        if self.replay is None:
+            step = super()._step
+            self.replay = Replay(step, self.cache, ids_R)
+        if self.ahead:
+            self.ahead = False
+            return self.replay.logits
+        self.cache.length += 1
+        return self.replay(ids_R)
+
+    def _keep(self, rows: Tensor) -> None:
+        super()._keep(rows)
+        self.replay = None  # it writes to the tensors that were there before
+
+    def close(self) -> None:
+        if self.replay is not None:
+            self._kept[self.model] = self.cache, self.replay
+
+
+def prompt_steps(model, prompts: list[list[int]], capacity: int, copies: int = 1) -> PromptSteps:
+    """Steps through the cache as they are quickest where the model is; beams, which move rows, are not replayed."""
+    kind = ReplayedSteps if next(model.parameters()).device.type == "cuda" else PromptSteps
+    return kind(model, prompts, capacity, copies)
 
 
 class WholePromptSteps(PromptSteps):
     """Every row alone and from its beginning at each step, without a cache: what the cache is checked against."""
 
     def _begin(self, prompts: list[list[int]], copies: int) -> None:
-        self.shrinks = True
+        pass
 
     def _refill(self, rows: list[int]) -> None:
         pass
@@ -107,38 +166,3 @@ class WholePromptSteps(PromptSteps):
 
     def _keep(self, rows: Tensor) -> None:
         pass
-
-
-def recorded(step: Callable[[Tensor], Tensor], cache: Cache, ids_R: Tensor) -> Callable[[Tensor], Tensor]:
-    """The step as a CUDA graph: one launch in place of the hundreds that it consists of.
-
-    Recording needs runs before it, which advance the cache: its lengths are put back, and what was written behind them
-    is overwritten.
-    """
-    assert cache.lengths is not None
-    length, lengths = cache.length, cache.lengths.clone()
-
-    def put_back() -> None:
-        cache.length = length
-        cache.lengths.copy_(lengths)  # type: ignore
-        cache.next_step()
-
-    given = ids_R.clone()
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
-        for _ in range(2):
-            step(given)
-            put_back()
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        logits = step(given)
-    put_back()
-
-    def replay(ids: Tensor) -> Tensor:
-        given.copy_(ids)
-        graph.replay()
-        return logits.clone()
-
-    return replay

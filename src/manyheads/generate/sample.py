@@ -68,11 +68,12 @@ class Sampler:
     def __call__(self, logits: Tensor, rows: Tensor) -> Tensor:
         sampling, logits = self.sampling, logits.float()
         if self.seen_NV is not None:
+            rows = rows.to(self.device)
             logits = penalised(logits, self.seen_NV[rows], sampling.repetition_penalty)
         if sampling.temperature == 0:
             ids = best_allowed(logits, 1, self.never)[1][:, 0]
         else:
-            logits = logits / sampling.temperature
+            logits = (logits - logits.amax(dim=1, keepdim=True)) / sampling.temperature  # so that none is infinite
             if self.never:
                 logits[:, self.never] = -torch.inf
             logits = filtered(logits, top_k=sampling.top_k, top_p=sampling.top_p, min_p=sampling.min_p)

@@ -67,7 +67,7 @@ def windows(ids: list[int], begun: list[int], context: int, stride: int) -> list
     window from at least `context - stride` tokens before it."""
     text = begun + ids
     rows, done = [], len(begun)
-    end = min(context, len(text) - 1) + 1
+    end = min(context + 1 if done <= context else done + stride, len(text))
     while done < len(text):
         rows.append((text[max(end - context - 1, 0) : done], text[done:end]))
         done, end = end, min(end + stride, len(text))

@@ -24,15 +24,26 @@ class Steps(Protocol):
         """Takes each row's newest id and gives the logits of the next: [R, V]."""
         ...
 
+    def settle(self, ids_R: Tensor) -> Tensor:
+        """The ids chosen, on the CPU; they are what the next step will be taken with, unless a row is done."""
+        ...
+
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
         ...
 
 
-class CachedSteps:
-    """One position at a time through the key-value cache."""
+class PlainSteps:
+    """What steps are unless they say otherwise."""
 
     shrinks = True
+
+    def settle(self, ids_R: Tensor) -> Tensor:
+        return ids_R.cpu()
+
+
+class CachedSteps(PlainSteps):
+    """One position at a time through the key-value cache."""
 
     def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
@@ -40,18 +51,18 @@ class CachedSteps:
         self.cache = Cache(capacity, beams)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
+        ids_R = ids_R.to(self.memory.device)
         return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.cache)[:, -1]
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
+        sentences = None if sentences is None else sentences.to(self.memory.device)
         self.cache.select(beams_NK, sentences)
         if sentences is not None:
             self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
 
 
-class WholeSteps:
+class WholeSteps(PlainSteps):
     """The whole sentence anew at each step, without a cache: slow, and what the cache is checked against."""
-
-    shrinks = True
 
     def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
@@ -59,6 +70,7 @@ class WholeSteps:
         self.ids_NKT = torch.empty(memory.shape[0], beams, 0, dtype=torch.long, device=memory.device)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
+        ids_R = ids_R.to(self.memory.device)
         self.ids_NKT = torch.cat([self.ids_NKT, ids_R.view(*self.ids_NKT.shape[:2], 1)], dim=2)
         return self.model.decode(self.ids_NKT.flatten(0, 1), self.memory, self.memory_mask)[:, -1]
 
@@ -66,6 +78,7 @@ class WholeSteps:
         if beams_NK is not None:
             self.ids_NKT = self.ids_NKT.gather(1, beams_NK[:, :, None].expand_as(self.ids_NKT))
         if sentences is not None:
+            sentences = sentences.to(self.memory.device)
             self.ids_NKT = self.ids_NKT[sentences]
             self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
 

@@ -23,6 +23,7 @@ class Cache:
         """Positions of the longest row."""
         self.lengths: Tensor | None = None
         """[R] positions of each row, once they differ."""
+        self._lengths: Tensor | None = None
         self._own: dict[object, tuple[Tensor, Tensor]] = {}
         self._memory: dict[object, tuple[Tensor, Tensor]] = {}
         self._ancestors_NKT: Tensor | None = None
@@ -46,6 +47,14 @@ class Cache:
         if self.beams > 1:
             raise ValueError("rows of different lengths cannot share their keys among beams")
         self.length, self.lengths = max(lengths), torch.tensor(lengths, device=device)
+        if self._lengths is not None:  # what reads them by their address goes on reading them
+            self.lengths = self._lengths.copy_(self.lengths)
+            self._lengths = None
+        self.next_step()
+
+    def clear(self) -> None:
+        """Empties a cut cache; its tensors stay where they are, and it is to be cut into as many rows again."""
+        self._lengths, self.lengths, self.length = self.lengths, None, 0
         self.next_step()
 
     def extend(self, owner: object, k_RHTD: Tensor, v_RHTD: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,6 +77,14 @@ class Cache:
             values[rows_R1, :, places_RT] = new[1].transpose(1, 2)
             end = self.reach(k_RHTD.shape[2])
         return keys[:, :, :end].flatten(2, 3), values[:, :, :end].flatten(2, 3)
+
+    def storage(self, owner: object, rows: int, heads: int, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """[R, H, capacity, D] keys and values themselves, for a kernel that writes and reads them in one visit."""
+        if owner not in self._own:
+            size = (rows, heads, self.capacity, 1, width)
+            self._own[owner] = (like.new_zeros(size), like.new_zeros(size))
+        keys, values = self._own[owner]
+        return keys.squeeze(3), values.squeeze(3)
 
     def remember(self, owner: object, compute: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         """Keys and values of cross-attention: computed from the memory once."""
@@ -97,15 +114,21 @@ class Cache:
                 self._ancestors_NKT = self._ancestors_NKT[sentences]
             if self.lengths is not None:
                 self.lengths = self.lengths[sentences]
+                self.length = int(self.lengths.max())
             self._own = {owner: self._kept(known, sentences) for owner, known in self._own.items()}
             self._memory = {owner: (k[sentences], v[sentences]) for owner, (k, v) in self._memory.items()}
 
     def put(self, rows: list[int], other: "Cache", lengths: list[int]) -> None:
-        """Gives these rows the contents of another cache's, cut to their lengths."""
+        """Gives these rows of a cut cache the contents of another cache's, with their lengths."""
         assert self.lengths is not None
-        for owner, known in self._own.items():
-            for mine, theirs in zip(known, other._own[owner]):
-                mine[rows, :, : other.length] = theirs[:, :, : other.length]
+        for owner, (keys, values) in other._own.items():
+            if owner not in self._own:
+                sizes = [(len(self.lengths), each.shape[1], self.capacity, *each.shape[3:]) for each in (keys, values)]
+                self._own[owner] = (keys.new_zeros(sizes[0]), values.new_zeros(sizes[1]))
+            for mine, theirs in zip(self._own[owner], (keys, values)):
+                # All rows at once are one copy; some of them are gathered.
+                where = slice(None) if len(rows) == len(mine) else rows
+                mine[where, :, : other.length] = theirs[:, :, : other.length]
         self.lengths[rows] = torch.tensor(lengths, device=self.lengths.device)
         self.length = int(self.lengths.max())
         self.next_step()
@@ -144,8 +167,8 @@ class Cache:
         return torch.cat([known, own.expand(known.shape[0], -1, self.length - known.shape[2])], dim=2)
 
     def _kept(self, known: tuple[Tensor, Tensor], sentences: Tensor) -> tuple[Tensor, Tensor]:
-        # Only the positions in use are moved.
-        kept = [each.new_empty(len(sentences), *each.shape[1:]) for each in known]
+        # Only the positions in use are moved; the rest is zeros, as in `extend`.
+        kept = [each.new_zeros(len(sentences), *each.shape[1:]) for each in known]
         for fresh, each in zip(kept, known):
             fresh[:, :, : self.length] = each[:, :, : self.length][sentences]
         return kept[0], kept[1]

@@ -1,11 +1,14 @@
 """The matrix product of every layer: x weightᵀ + bias."""
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
+FEW_ROWS = 8  # with more, matrix units win
 _HAS_LAYOUTS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 # For each weight, by the rows of it that are used: what the weight was when it was laid out, and the layout.
 _layouts = WeakTensorKeyDictionary()
@@ -22,7 +25,26 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, rows: tuple[in
         return torch.ops.mkldnn._linear_pointwise(x, _layout(weight, rows), part, "none", [], "")
     if rows:
         weight, bias = weight[slice(*rows)], None if bias is None else bias[slice(*rows)]
+    if bias is not None and few_rows_fit(x):
+        from manyheads.ops import few_rows
+
+        return few_rows.linear(x.flatten(0, -2), weight, bias).unflatten(0, x.shape[:-1])
     return F.linear(x, weight, bias)
+
+
+def few_rows_fit(x: Tensor) -> bool:
+    """Whether x is a step of decoding that has its own kernels: in half precision on a GPU that Triton writes for."""
+    if x.device.type != "cuda" or x.dtype != torch.bfloat16 or not torch.is_inference_mode_enabled():
+        return False
+    return x[..., 0].numel() <= FEW_ROWS and not torch.compiler.is_compiling() and _has_triton()
+
+
+@cache
+def _has_triton() -> bool:
+    from torch.utils._triton import has_triton
+
+    # The kernels overlap with the ones before them, which GPUs can since Hopper.
+    return has_triton() and torch.cuda.get_device_capability() >= (9, 0)
 
 
 def _is_worth_a_layout(x: Tensor, weight: Tensor) -> bool:

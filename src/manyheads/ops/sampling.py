@@ -17,7 +17,7 @@ def top(values_NV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     rows, vocabulary = values_NV.shape
     blocks = vocabulary // _BLOCK
     if values_NV.device.type != "cpu" or blocks < 4 * count:
-        return values_NV.topk(count)
+        return values_NV.max(dim=1, keepdim=True) if count == 1 else values_NV.topk(count)
     head = values_NV[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
     chosen = head.amax(dim=2).topk(count).indices
     candidates = head.gather(1, chosen[:, :, None].expand(rows, count, _BLOCK)).flatten(1)

@@ -43,7 +43,7 @@ class TextClassifier:
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> "TextClassifier":
-        """Opens a run directory, a model directory, or a `…ForSequenceClassification` of GPT-2, GPT-1 or Llama as it is."""
+        """Opens a run directory, a model directory, or a `…ForSequenceClassification` of GPT-2, GPT-1 or Llama."""
         model, tokenizer = load_model(Path(path), kinds=(Classifier,))
         return cls(model.to(pick_device(device)), tokenizer)
 

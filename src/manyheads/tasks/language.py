@@ -10,7 +10,7 @@ import torch
 from manyheads.core.errors import ConfigError
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import decoded
-from manyheads.generate.prompts import PromptSteps
+from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
 from manyheads.generate.steps import Hypothesis, Vocabulary
@@ -135,11 +135,11 @@ class LanguageModel:
         completions: list[Completion],
     ) -> Iterator[tuple[int, str]]:
         texts = [TextStream(self.tokenizer, stop) for _ in completions]
-        limits = torch.full((len(completions),), tokens, device=self.device)
+        limits = torch.full((len(completions),), tokens)
         running = [True] * len(completions)
         capacity = max(map(len, encoded)) + tokens
         with torch.inference_mode():
-            steps = PromptSteps(self.model, encoded, capacity, samples)
+            steps = prompt_steps(self.model, encoded, capacity, samples)
             for rows, newest in decoded(steps, limits, self.vocabulary, choose):
                 for row, identity in zip(rows.tolist(), newest.tolist(), strict=True):
                     if not running[row]:
@@ -151,7 +151,7 @@ class LanguageModel:
                         done.tokens += 1
                         piece = texts[row].push(identity)
                         if texts[row].stopped:
-                            done.reason, running[row], limits[row] = "stop", False, 0
+                            running[row], limits[row] = False, 0
                         elif done.tokens == tokens:
                             running[row] = False
                     piece += "" if running[row] else texts[row].finish()
@@ -159,6 +159,7 @@ class LanguageModel:
                         done.reason = "stop"
                     if piece:
                         yield row, piece
+            steps.close()
 
     def search(self, prompts: Sequence[str], *, tokens: int = 200, beam: int = 4, alpha: float = 0.0) -> list[str]:
         """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""

@@ -28,15 +28,17 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
     changes += [f"train.valid_every={steps + 1}", "train.log_every=1"]
     with tempfile.TemporaryDirectory(prefix="manyheads-prove-") as directory:
         whole, killed, log = (Path(directory) / name for name in ("whole", "killed", "log"))
-        if not {"source", "pairs"} & set(read_toml(file).get("data", {})):
+        table = read_toml(file)
+        if not {"source", "pairs", "text", "train"} & set(table.get("data", {})):
             say("the recipe names no data: this proof runs on the sample corpus")
+        task = str(table.get("task", "translate"))
         say(f"a run of {steps} steps, undisturbed")
-        _finish(_start(log, "--recipe", str(file), "--out", str(whole), "--set", *changes), log)
+        _finish(_start(log, task, "--recipe", str(file), "--out", str(whole), "--set", *changes), log)
         say(f"the same run, killed with SIGKILL once it has done step {kill_at}, with a checkpoint every {every}")
-        process = _start(log, "--recipe", str(file), "--out", str(killed), "--set", *changes)
+        process = _start(log, task, "--recipe", str(file), "--out", str(killed), "--set", *changes)
         _kill_after(process, log, killed / "metrics.jsonl", kill_at)
         say("that run, resumed")
-        _finish(_start(log, "--out", str(killed), "--resume"), log)
+        _finish(_start(log, task, "--out", str(killed), "--resume"), log)
         ends = [Checkpoints(run / "checkpoints", keep=5, every=every).newest() for run in (whole, killed)]
         if ends[0] is None or ends[1] is None or ends[0].name != ends[1].name:
             raise ManyheadsError(f"the two runs ended at different checkpoints: {ends[0]} and {ends[1]}")
@@ -48,8 +50,8 @@ def _models_differ(one: Path, other: Path) -> str | None:
     return None if same else "the saved model, model/model.safetensors"
 
 
-def _start(log: Path, *arguments: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "manyheads", "train", "translate", *arguments]
+def _start(log: Path, task: str, *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "manyheads", "train", task, *arguments]
     # Into a file, not a pipe: nobody reads while the run is watched, and a full pipe would stop it.
     with log.open("w", encoding="utf-8") as errors:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)

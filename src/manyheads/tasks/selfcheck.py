@@ -1,18 +1,25 @@
-"""The claims that a translator makes of itself, checked on its own weights."""
+"""The claims that a model makes of itself, checked on its own weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from manyheads.core.errors import ConfigError
-from manyheads.generate.steps import CachedSteps, WholeSteps
+from manyheads.generate.beam import beam_search
+from manyheads.generate.greedy import decoded
+from manyheads.generate.prompts import PromptSteps, WholePromptSteps
+from manyheads.generate.sample import Sampler, Sampling
+from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
+from manyheads.interop.directory import load_model
+from manyheads.models.gpt import GPT
+from manyheads.models.llama import Llama
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import reference
-from manyheads.tasks.translate import Translator, decode_all
+from manyheads.tasks.translate import decode_all
 
 TOLERANCE = 1e-4
 LONGEST = 24  # tokens of a translation: searching without the cache takes the square of it
@@ -28,12 +35,58 @@ class Finding:
 
 
 def check(path: Path, *, sentences: int = 24, beam: int = 4) -> list[Finding]:
-    """Compares logits and whole translations of random sentences in the model's own vocabulary, on the CPU."""
+    """Compares logits and whole texts of random sentences in the model's own vocabulary, on the CPU."""
     if sentences < 1 or beam < 1:
         raise ConfigError(f"{sentences} sentences with a beam of {beam} show nothing; both must be at least 1")
-    model = Translator.load(path, device="cpu").model
+    model, _ = load_model(path, kinds=(Transformer, GPT, Llama))
     with torch.inference_mode():
-        return [*_same_logits(model), *_same_translations(model, sentences, beam)]
+        if isinstance(model, Transformer):
+            return [*_same_logits(model), *_same_translations(model, sentences, beam)]
+        return [*_same_decoder_logits(model), *_same_texts(model, sentences, beam)]
+
+
+def _same_decoder_logits(model) -> list[Finding]:
+    length = min(model.config.context, 11)
+    ids = _random_ids(model.config, 3, length)
+    whole, cache, changed = model(ids), Cache(length), ids.clone()
+    changed[:, -1] = (changed[:, -1] + 1) % model.config.vocabulary
+    pieces = [model(piece, cache=cache) for piece in ids.split(3, dim=1)]
+    padded = torch.cat([ids[:, :-1], torch.zeros_like(ids[:, :1])], dim=1)
+    return [
+        _close("logits through the cache = all at once", torch.cat(pieces, dim=1), whole),
+        _close("logits of a padded text = unpadded", model(padded)[:, :-1], model(ids[:, :-1])),
+        _close("logits in a batch = alone", torch.cat([model(row[None]) for row in ids]), whole),
+        _close("logits by the reference kernel = by the fast one", _by_reference(model, ids), whole),
+        _close("a later token leaves earlier logits as they were", model(changed)[:, :-1], whole[:, :-1]),
+    ]
+
+
+def _same_texts(model, sentences: int, beam: int) -> list[Finding]:
+    """Prompts of different lengths, some of which fill the context and go on."""
+    context = model.config.context
+    lengths = [min(number % 17 + 1, context) for number in range(sentences)]
+    rows = [_random_ids(model.config, 1, length)[0].tolist() for length in lengths]
+    vocabulary = Vocabulary(end=-1)
+    findings = []
+    for name, sampling in (("greedy", Sampling(temperature=0.0)), ("sampled", Sampling(temperature=0.9, top_p=0.9))):
+
+        def texts(rows: list[list[int]], kind=PromptSteps, sampling=sampling) -> list[list[int]]:
+            device = next(model.parameters()).device
+            sampler = Sampler(sampling, rows, [0] * len(rows), model.config.vocabulary, (), device)
+            limits = torch.full((len(rows),), LONGEST)
+            steps = kind(model, rows, max(map(len, rows)) + LONGEST)
+            return torch.stack([newest for _, newest in decoded(steps, limits, vocabulary, sampler)], 1).tolist()
+
+        findings += _compared(name, texts, rows, WholePromptSteps)
+
+    def beams(rows: list[list[int]], kind=PromptSteps) -> list[list[int]]:
+        found = []
+        for row in rows:
+            steps = kind(model, [row], len(row) + LONGEST, beam)
+            found.append(beam_search(steps, torch.tensor([LONGEST]), vocabulary, beams=beam)[0][0].ids)
+        return found
+
+    return [*findings, _equal(f"beam {beam}: with the cache = without", beams(rows[:4], WholePromptSteps), beams(rows[:4]))]
 
 
 def _same_logits(model: Transformer) -> list[Finding]:
@@ -62,13 +115,16 @@ def _same_translations(model: Transformer, sentences: int, beam: int) -> list[Fi
         search: Callable = lambda rows, width=width, steps=CachedSteps: [  # noqa: E731
             found[0].ids for found in decode_all(model, rows, beam=width, steps=steps, limit=LONGEST)
         ]
-        together = search(rows)
-        alone = [search([row])[0] for row in rows]
-        findings += [
-            _equal(f"{name}: with the cache = without", search(rows, steps=WholeSteps), together),
-            _equal(f"{name}: in a batch, padded = alone, unpadded", alone, together),
-        ]
+        findings += _compared(name, search, rows, WholeSteps)
     return findings
+
+
+def _compared(name: str, search: Callable, rows: list, whole: type) -> Iterable[Finding]:
+    together = search(rows)
+    return (
+        _equal(f"{name}: with the cache = without", search(rows, whole), together),
+        _equal(f"{name}: in a batch, padded = alone, unpadded", [search([row])[0] for row in rows], together),
+    )
 
 
 def _through_cache(model: Transformer, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -77,20 +133,20 @@ def _through_cache(model: Transformer, source: torch.Tensor, target: torch.Tenso
     return torch.cat([model.decode(piece, memory, mask, cache) for piece in target.split([3, 1, 3], dim=1)], dim=1)
 
 
-def _by_reference(model: Transformer, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def _by_reference(model: torch.nn.Module, *ids: torch.Tensor) -> torch.Tensor:
     parts = [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
     kernels = [part.kernel for part in parts]
     try:
         for part in parts:
             part.kernel = reference
-        return model(source, target)
+        return model(*ids)
     finally:
         for part, kernel in zip(parts, kernels):
             part.kernel = kernel
 
 
 def _random_ids(config, rows: int, length: int) -> torch.Tensor:
-    special = {config.pad, config.end, config.start}
+    special = {getattr(config, name, None) for name in ("pad", "end", "start")}
     ordinary = torch.tensor([each for each in range(config.vocabulary) if each not in special])
     generator = torch.Generator().manual_seed(rows * 1000 + length)
     return ordinary[torch.randint(len(ordinary), (rows, length), generator=generator)]
@@ -103,4 +159,4 @@ def _close(claim: str, found: torch.Tensor, expected: torch.Tensor) -> Finding:
 
 def _equal(claim: str, found: list, expected: list) -> Finding:
     same = sum(one == other for one, other in zip(found, expected, strict=True))
-    return Finding(claim, same == len(expected), f"{same} of {len(expected)} translations equal")
+    return Finding(claim, same == len(expected), f"{same} of {len(expected)} texts equal")

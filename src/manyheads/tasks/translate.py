@@ -98,7 +98,7 @@ def decode_all(
     with torch.inference_mode():
         for places in _batches_by_length(rows, batch_cells, beam):
             batch = [rows[place] for place in places]
-            limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch], device=device)
+            limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch])
             memory, mask = _encoded(model, batch, device)
             stepper = steps(model, memory, mask, int(limits.max()), beam)
             if beam == 1:
@@ -109,7 +109,7 @@ def decode_all(
                     )
                 ]
             else:
-                results = beam_search(stepper, limits, vocabulary, beams=beam, alpha=alpha)
+                results = beam_search(stepper, limits.to(device), vocabulary, beams=beam, alpha=alpha)
             for place, result in zip(places, results, strict=True):
                 found[place] = result
     return found

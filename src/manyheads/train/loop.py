@@ -54,7 +54,7 @@ class Training:
         self.device = pick_device(config.device)
         self.model = model.to(self.device)
         if config.compile:
-            model.states = torch.compile(model.states, dynamic=True)  # type: ignore
+            model.states = torch.compile(model.states)  # type: ignore
         self.optimizer = build_optimizer(model, config)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep, config.checkpoint_every)
         self.progress = Progress()

@@ -116,10 +116,7 @@ def test_nothing_asked_is_nothing_found_and_progress_is_told(model, monkeypatch)
 # Windows over a text that is longer than the context.
 
 
-@pytest.mark.parametrize("length", [1, 2, 8, 9, 10, 11, 17, 18, 19, 40])
-@pytest.mark.parametrize("stride", [1, 3, 8, 9])
-@pytest.mark.parametrize("begun", [1, 3])
-def test_windows_predict_each_token_once_and_see_enough(length, stride, begun):
+def check_windows(length, stride, begun):
     before, ids = [-1 - each for each in range(begun)], list(range(length))
     found = windows(ids, before, CONTEXT, stride)
     assert [*chain(*(rest for _, rest in found))] == ids  # each once, and in order
@@ -138,6 +135,13 @@ def test_windows_predict_each_token_once_and_see_enough(length, stride, begun):
         assert len(found) > 1
 
 
+@pytest.mark.parametrize("stride", [1, 3, 8, 9])
+def test_windows_predict_each_token_once_and_see_enough(stride):
+    for length in (1, 2, 8, 9, 10, 11, 17, 18, 19, 40):
+        for begun in (1, 3):
+            check_windows(length, stride, begun)
+
+
 def test_a_smaller_stride_sees_more(model):
     text = torch.randint(V, (40,)).tolist()
     for stride in (1, 4, 9):
@@ -148,7 +152,6 @@ def test_a_smaller_stride_sees_more(model):
     assert by_one == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.xfail(strict=True, reason="the first window ends within the beginning, whose rest is then predicted")
 def test_a_beginning_longer_than_the_context_is_not_predicted():
     found = windows([20, 21, 22], [-1 - each for each in range(CONTEXT + 4)], CONTEXT, 3)
     assert [*chain(*(rest for _, rest in found))] == [20, 21, 22]

@@ -178,7 +178,11 @@ def size(preset: str, vocabulary: int, **changes) -> int:
 def test_parameters_are_as_many_as_published_to_the_last_one(preset):
     vocabulary, published = PUBLISHED[preset]
     assert size(preset, vocabulary) == published
-    assert size(preset, vocabulary + 1) - published == PRESETS[preset]().width  # embedding and output are counted once
+
+
+def test_embedding_and_output_are_counted_once():
+    assert size("gpt1", 40_479) - size("gpt1", 40_478) == 768
+    assert size("gpt1", 40_479, tied=False) - size("gpt1", 40_478, tied=False) == 2 * 768
 
 
 @pytest.mark.parametrize("preset", GPT3)

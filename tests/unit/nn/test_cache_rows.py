@@ -104,7 +104,6 @@ def test_rows_are_dropped_repeated_and_reordered_with_their_lengths(rows):
     check_that_each_sees_its_own(found, mask, longer([expected[row] for row in rows], *more), 2)
 
 
-@pytest.mark.xfail(strict=True, reason="Cache._kept leaves what is behind the longest row unfilled (new_empty)")
 def test_what_was_never_written_is_a_number_even_behind_rows_that_were_selected():
     """A mask gives it no weight, but no weight times what is not a number is not a number."""
     attention = MultiHeadAttention(12, 3, causal=True)
@@ -123,7 +122,6 @@ def test_what_was_never_written_is_a_number_even_behind_rows_that_were_selected(
     assert_close(found[0, 0], whole[0, -1])
 
 
-@pytest.mark.xfail(strict=True, reason="Cache.select keeps the length of a row that has left")
 def test_when_the_longest_row_leaves_there_is_room_again():
     cache, expected = cut_at([2, 4, 1], capacity=5)
     advanced(cache, *new(1))

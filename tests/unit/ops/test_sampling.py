@@ -79,7 +79,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("vocabulary", [11, 1023, 1024, 1025, 4099])
+@pytest.mark.parametrize("vocabulary", [11, 1025, 4099])
 @pytest.mark.parametrize("how", FILTERS, ids=str)
 def test_what_is_kept_is_what_transformers_keeps(theirs, how, vocabulary):
     logits = SPREADS * torch.randn(5, vocabulary, dtype=torch.double)

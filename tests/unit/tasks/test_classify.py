@@ -51,8 +51,8 @@ def written(path: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.txt.xz"])
 def test_a_header_or_none_gives_the_same_examples(tmp_path, name):
-    plain = read_examples(written(tmp_path / name, "good day\tyes\nbad \"day\tno\n"))
-    named = read_examples(written(tmp_path / f"b{name}", "Label\tid\tText\nyes\t1\tgood day\nno\t2\tbad \"day\n"))
+    plain = read_examples(written(tmp_path / name, 'good day\tyes\nbad "day\tno\n'))
+    named = read_examples(written(tmp_path / f"b{name}", 'Label\tid\tText\nyes\t1\tgood day\nno\t2\tbad "day\n'))
     assert plain.form == named.form == "text"
     assert [(e.texts, e.label) for e in plain.examples] == [(e.texts, e.label) for e in named.examples]
     assert [example.line for example in named.examples] == [2, 3]
@@ -72,7 +72,10 @@ def test_pairs_are_found_by_their_header(tmp_path, header):
 
 def test_columns_are_named_or_numbered_with_the_label_last(tmp_path):
     path = written(tmp_path / "a.tsv", "x\t1\t\tnice\ny\t0\t\tugly\n")
-    assert [(e.texts, e.label) for e in read_examples(path, ("4", "2")).examples] == [(("nice",), "1"), (("ugly",), "0")]
+    assert [(e.texts, e.label) for e in read_examples(path, ("4", "2")).examples] == [
+        (("nice",), "1"),
+        (("ugly",), "0"),
+    ]
     path = written(tmp_path / "b.tsv", "title\tstars\tbody\nwow\t5\tgreat\n")
     found = read_examples(path, ("title", "body", "stars"))
     assert [(e.texts, e.label) for e in found.examples] == [(("wow", "great"), "5")]
