@@ -30,7 +30,10 @@ def prepare_ours(model):
         with torch.inference_mode():
             steps = prompt_steps(model, [prompt], PROMPT + TOKENS)
             found = decoded(
-                steps, torch.tensor([TOKENS]), Vocabulary(end=-1), lambda logits, _: best_allowed(logits, 1, ())[1][:, 0]
+                steps,
+                torch.tensor([TOKENS]),
+                Vocabulary(end=-1),
+                lambda logits, _: best_allowed(logits, 1, ())[1][:, 0],
             )
             ids = [int(newest) for _, newest in found]
             steps.close()
@@ -45,7 +48,9 @@ def prepare_transformers(model, prompt: list[int]):
     from manyheads.interop import gpt
 
     theirs = GPT2LMHeadModel(GPT2Config(**gpt.write_config(model.config)))
-    theirs.load_state_dict({name: tensor.float().cpu() for name, tensor in gpt.write_tensors(model).items()}, strict=False)
+    theirs.load_state_dict(
+        {name: tensor.float().cpu() for name, tensor in gpt.write_tensors(model).items()}, strict=False
+    )
     theirs.tie_weights()
     theirs = theirs.to("cuda", torch.bfloat16).eval()
     theirs.generation_config.eos_token_id = theirs.generation_config.pad_token_id = None

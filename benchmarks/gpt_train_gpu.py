@@ -2,9 +2,9 @@
 
     python benchmarks/gpt_train_gpu.py --nanogpt PATH_OF_A_CLONE          about 4 minutes on an H200
 
-Batches of 32 × 1024 random tokens, bfloat16 autocast over float32 weights, vocabulary 50,304, dropout 0, AdamW in one
-fused kernel, gradients clipped to norm 1. Ours and transformers' are GPT-2 as published, with biases, and nanoGPT's runs
-both with them and as it comes, without. Ours is the step of our own training loop with its own loss; nanoGPT's and
+Batches of 32 × 1024 random tokens, bfloat16 autocast over float32 weights, vocabulary 50,304, dropout 0, fused AdamW,
+gradients clipped to norm 1. Ours and transformers' are GPT-2 as published, with biases; nanoGPT's runs both with them
+and as it comes, without. Ours is the step of our own training loop with its own loss; nanoGPT's and
 transformers' are the step that nanoGPT's train.py takes. Each contender warms up until it is compiled; then rounds of
 20 steps are taken in turn. Printed: tokens/s, the ratio to each peer, the peak of memory of a step, and MFU against the
 H200's 989 TFLOP/s.
@@ -144,7 +144,9 @@ def compare_losses(rows: int) -> None:
             with torch.autocast("cuda", torch.bfloat16):
                 loss(states)
             peak = torch.cuda.max_memory_allocated() - before
-        print(f"{name:<22} {peak / 2**30:6.2f} GiB above weights and states, {rows} × {CONTEXT} positions, 50,257 tokens")
+        print(
+            f"{name:<22} {peak / 2**30:6.2f} GiB above weights and states, {rows} × {CONTEXT} positions, 50,257 tokens"
+        )
 
 
 def main() -> None:
@@ -162,7 +164,9 @@ def main() -> None:
         return
     contenders = {"manyheads": prepare_ours(options.rows)}
     if options.nanogpt:
-        contenders["nanoGPT, compiled, its default without biases"] = prepare_nanogpt(options.rows, options.nanogpt, False)
+        contenders["nanoGPT, compiled, its default without biases"] = prepare_nanogpt(
+            options.rows, options.nanogpt, False
+        )
         contenders["nanoGPT, compiled, GPT-2 with its biases"] = prepare_nanogpt(options.rows, options.nanogpt, True)
     if not options.without_transformers:
         contenders["transformers GPT2, compiled"] = prepare_transformers(options.rows)
@@ -172,7 +176,10 @@ def main() -> None:
         steps(10)
         torch.cuda.synchronize()
         peak = (torch.cuda.max_memory_allocated() - before) / 2**30
-        print(f"{name}: compiled and warm after {time.perf_counter() - began:.0f} s, a step's peak {peak:.1f} GiB", flush=True)
+        print(
+            f"{name}: compiled and warm after {time.perf_counter() - began:.0f} s, a step's peak {peak:.1f} GiB",
+            flush=True,
+        )
     rates = in_turns({name: measured(steps, options.rows) for name, steps in contenders.items()}, options.rounds)
     report("training GPT-2 124M", rates, "tokens/s")
     from statistics import median

@@ -77,7 +77,9 @@ def _choices(model: Path, path: Path, device: str) -> None:
 
     questions = read_questions(path)
     scores = score_choices(LanguageModel.load(model, device=device, precision="float32"), questions)
-    print(f"accuracy             {100 * scores.accuracy:6.2f} %   of {scores.questions:,} questions, by log-probability")
+    print(
+        f"accuracy             {100 * scores.accuracy:6.2f} %   of {scores.questions:,} questions, by log-probability"
+    )
     print(f"accuracy, normalised {100 * scores.normalised:6.2f} %   by log-probability a character")
 
 

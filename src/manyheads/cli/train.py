@@ -125,9 +125,7 @@ def language(
         _files("Text: files, folders or 'data/*.txt', plain, .gz or .xz; .jsonl with --field. None: a sample."),
     ] = None,
     field: Annotated[str | None, typer.Option(help="The field of a .jsonl line that is its text; none: text.")] = None,
-    valid: Annotated[
-        list[str] | None, _files("Text for validation; none: the end of the text is held out.")
-    ] = None,
+    valid: Annotated[list[str] | None, _files("Text for validation; none: the end of the text is held out.")] = None,
     pairs: Annotated[
         list[str] | None, _files("In place of text: pairs (.tsv, .jsonl), learned as source <delimiter> target.")
     ] = None,

@@ -14,8 +14,8 @@ def decoded(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """At each step the rows in the batch and the newest id of each, `end` for those that are done.
 
-    `choose` takes logits [n, V] and the numbers of their rows, [n]. A row is done behind its end or at its limit; whoever
-    reads along may lower a limit to end a row sooner. All but the logits is on the CPU, wherever the model is.
+    `choose` takes logits [n, V] and the numbers of their rows, [n]. A row is done behind its end or at its limit;
+    whoever reads along may lower a limit to end a row sooner. All but the logits is on the CPU, wherever the model is.
     """
     alive = torch.arange(len(limits_N))
     running = torch.ones_like(alive, dtype=torch.bool)

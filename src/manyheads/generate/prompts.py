@@ -99,11 +99,13 @@ class ReplayedSteps(PromptSteps):
 
     def _begin(self, prompts: list[list[int]], copies: int) -> None:
         self.capacity = min(-(-self.capacity // CAPACITY_STEP) * CAPACITY_STEP, self.context)
-        self.cache, self.replay = self._kept.pop(self.model, (None, None))
-        self.ahead = False
+        self.ahead, self.replay = False, None
         lengths = [len(prompt) for prompt in prompts for _ in range(copies)]
-        if self.cache is None or (self.cache.capacity, len(self.cache.lengths)) != (self.capacity, len(lengths)):  # type: ignore
-            self.cache, self.replay = Cache(self.capacity), None
+        kept = self._kept.pop(self.model, None)
+        if kept and (kept[0].capacity, len(kept[1].ids)) == (self.capacity, len(lengths)):
+            self.cache, self.replay = kept
+        else:
+            self.cache = Cache(self.capacity)
             self.cache.cut([0] * len(lengths), self.device)
         if copies == 1 and self.replay is not None:
             self.cache.clear()

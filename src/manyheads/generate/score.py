@@ -29,7 +29,9 @@ def log_probabilities(
     context = model.config.context
     for begun, continuation in rows:
         if not begun or not continuation or len(continuation) > context:
-            raise ValueError(f"{len(continuation)} tokens behind {len(begun)} cannot be scored in a context of {context}")
+            raise ValueError(
+                f"{len(continuation)} tokens behind {len(begun)} cannot be scored in a context of {context}"
+            )
     texts = [((begun + continuation)[-context - 1 :], len(continuation)) for begun, continuation in rows]
     found: list[Scored | None] = [None] * len(rows)
     done = 0

@@ -226,8 +226,7 @@ def gpt2_baby() -> GPTConfig:
 
 def _gpt3(layers: int, width: int, heads: int) -> GPTConfig:
     """A row of table 2.1 of Brown et al. (2020), trained without dropout."""
-    sizes = {"layers": layers, "width": width, "heads": heads}
-    return GPTConfig(context=2048, **sizes, dropout=0.0, attention_dropout=0.0)
+    return GPTConfig(context=2048, layers=layers, width=width, heads=heads, dropout=0.0, attention_dropout=0.0)
 
 
 def gpt3_small() -> GPTConfig:

@@ -83,7 +83,9 @@ class MultiHeadAttention(nn.Module):
             if self.positions.turns_late:
                 k = self._turned_late(k, length, cache.beams)
             if mask is not None and (cache.beams > 1 or cache.lengths is not None):
-                raise ValueError("beams and rows of different lengths have a mask of their own; another cannot be given")
+                raise ValueError(
+                    "beams and rows of different lengths have a mask of their own; another cannot be given"
+                )
             if cache.beams > 1:
                 q, bias = self._with_beams(q, bias, cache.beams)
                 return q, k, v, {"mask": cache.beam_mask(q.shape[0], q.device), "bias": bias, "causal": False}

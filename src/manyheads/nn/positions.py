@@ -23,8 +23,8 @@ FIRST_ROWS = 256
 class Positions(nn.Module):
     """What a model knows of where a token stands: nothing, here; each kind overrides one of the three methods.
 
-    `start`, the position of the first token, is a number, or [B] where each row has its own. `turns_late` asks attention
-    to cache its keys unturned, since how far they turn depends on the length in view.
+    `start`, the position of the first token, is a number, or [B] where each row has its own. `turns_late` asks
+    attention to cache its keys unturned, since how far they turn depends on the length in view.
     """
 
     turns_late = False

@@ -4,10 +4,9 @@ Shapes:  R rows  N outputs  K inputs  H heads  G key-value heads  D head width  
 """
 
 import torch
-import triton
-import triton.language as tl
+import triton  # type: ignore
+import triton.language as tl  # type: ignore
 from torch import Tensor
-
 
 
 @triton.jit
@@ -50,7 +49,7 @@ def linear(x_RK: Tensor, weight_NK: Tensor, bias_N: Tensor, *, norm=None, gelu=F
     block_k = triton.next_power_of_2(inputs) if norm is not None else min(triton.next_power_of_2(inputs), 4096)
     block_n = 4 if outputs >= 4096 else 2
     gain, shift, epsilon = (norm.weight, norm.bias, norm.eps) if norm is not None else (bias_N, bias_N, 0.0)
-    _linear_kernel[(triton.cdiv(outputs, block_n), rows)](
+    _linear_kernel[(triton.cdiv(outputs, block_n), rows)](  # type: ignore
         x_RK, gain, shift, weight_NK, bias_N, residual_RN if residual_RN is not None else x_RK, out_RN,
         rows, outputs, inputs, epsilon,
         NORMED=norm is not None, GELU=gelu, ADDED=residual_RN is not None, BLOCK_N=block_n, BLOCK_K=block_k,
@@ -108,7 +107,7 @@ def attention(qkv_R: Tensor, keys_RGCD: Tensor, values_RGCD: Tensor, lengths_R: 
     """[R, H · D]: the new position of each row over those in the cache, which it is added to."""
     rows, groups, capacity, width = keys_RGCD.shape
     out = torch.empty(rows, heads * width, dtype=qkv_R.dtype, device=qkv_R.device)
-    _attention_kernel[(rows, heads)](
+    _attention_kernel[(rows, heads)](  # type: ignore
         qkv_R, keys_RGCD, values_RGCD, lengths_R, out, width**-0.5, capacity,
         H=heads, G=groups, D=width, BLOCK_D=triton.next_power_of_2(width), BLOCK_T=256, num_warps=8, launch_pdl=True,
     )  # fmt: skip

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 CHUNK = 1024  # positions whose logits stand in memory at once on a CPU
-GPU_CELLS = 2**28  # logits at once on a GPU, where larger products are quicker
+GPU_CELLS = 2**29  # logits at once on a GPU, where larger products are quicker
 WORTH_COMPILING = 2**27  # logits of a batch from which compiling pays, in seconds saved within some hundred steps
 ALIGNED = 64  # a vocabulary that is a multiple of it multiplies quicker on a GPU
 
@@ -88,7 +88,7 @@ def _as_formula(logits_NV: Tensor, targets_N: Tensor, smoothing: float, never: i
 
 @cache
 def _compiled():
-    return torch.compile(_as_formula, dynamic=True)
+    return torch.compile(_as_formula)
 
 
 def _kernel(states_NW: Tensor, vocabulary: int):

@@ -1,7 +1,7 @@
 """Distances between queries and keys, and what three papers make of them.
 
-Shapes:  Q query positions  K key positions  H heads  B batch.  A distance is key - query, so negative looks back; queries
-sit at start, start + 1, ... and keys at 0, 1, ...; where each row has a start of its own, all gain a B in front.
+Shapes:  Q query positions  K key positions  H heads  B batch.  A distance is key - query, so negative looks back;
+queries sit at start, start + 1, ... and keys at 0, 1, ...; where each row has its own start, all gain a B in front.
 """
 
 import math

@@ -36,7 +36,7 @@ def best_allowed(values_NV: Tensor, count: int, never: tuple[int, ...]) -> tuple
 
 
 def penalised(logits_NV: Tensor, seen_NV: Tensor, penalty: float) -> Tensor:
-    """Logits of tokens seen before, made less likely: divided where positive, multiplied where not (Keskar et al. 2019)."""
+    """Logits of tokens seen before made less likely: divided where positive, else multiplied (Keskar et al. 2019)."""
     less_NV = torch.where(logits_NV > 0, logits_NV / penalty, logits_NV * penalty)
     return torch.where(seen_NV, less_NV, logits_NV)
 

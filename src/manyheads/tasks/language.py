@@ -60,7 +60,13 @@ class LanguageModel:
 
     @overload
     def generate(
-        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[False] = False, **how: Any
+        self,
+        prompt: str = "",
+        *,
+        tokens: int = 200,
+        stop: Sequence[str] = (),
+        stream: Literal[False] = False,
+        **how: Any,
     ) -> str: ...
 
     @overload
@@ -186,7 +192,7 @@ class LanguageModel:
         return log_probabilities(self.model, list(zip(begun, rest)))
 
     def encode(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Prompts as ids, behind what begins a text and before what the model was taught to wait for; empty ones too."""
+        """Prompts as ids, behind what begins a text and before what the model was taught to wait for."""
         tokenizer, context = self.tokenizer, self.model.config.context
         rows = []
         for prompt, ids in zip(prompts, tokenizer.encode(list(prompts), special=True), strict=True):

@@ -69,7 +69,11 @@ def score_text(model: LanguageModel, pieces: Iterable[Piece], *, stride: int | N
                 continue
             document, ids = ids, []
             # Without anything that begins a text, its first token is read and not predicted.
-            rows = windows(document, begun, context, stride) if begun else windows(document[1:], document[:1], context, stride)
+            rows = (
+                windows(document, begun, context, stride)
+                if begun
+                else windows(document[1:], document[:1], context, stride)
+            )
             for first in range(0, len(rows), WINDOWS_AT_ONCE):
                 found = log_probabilities(model.model, rows[first : first + WINDOWS_AT_ONCE])
                 nats -= sum(each.total for each in found)
@@ -108,7 +112,9 @@ def read_questions(path: Path) -> list[Question]:
             entry = json.loads(line)
             question = Question(entry["context"], entry["choices"], entry["answer"])
             right = isinstance(question.context, str) and isinstance(question.choices, list)
-            right = right and len(question.choices) > 1 and all(isinstance(each, str) and each for each in question.choices)
+            right = (
+                right and len(question.choices) > 1 and all(isinstance(each, str) and each for each in question.choices)
+            )
             right = right and type(question.answer) is int and 0 <= question.answer < len(question.choices)
         except (ValueError, KeyError, TypeError, RecursionError):
             right = False

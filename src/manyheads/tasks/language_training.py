@@ -117,15 +117,17 @@ class LanguageJob:
     def __init__(self, recipe: LanguageRecipe, data: Prepared, run: Path):
         self.recipe, self.data, self.run = recipe, data, run
         self.valid = data.batches(recipe.data, recipe.model.context, seed=0, shuffle=False)
-        self.options = {"document_end": data.tokenizer.end if recipe.data.document_mask else None}
+        self.document_end = data.tokenizer.end if recipe.data.document_mask else None
 
     def loss(self, model: nn.Module, batch) -> Loss:
-        return language_loss(model, batch, smoothing=self.recipe.train.smoothing, **self.options)
+        return language_loss(model, batch, smoothing=self.recipe.train.smoothing, document_end=self.document_end)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Negative log-likelihood a token, each window for itself, and the perplexity that it is."""
         device = next(model.parameters()).device
-        losses = [language_loss(model, batch.to(device), **self.options) for batch in self.valid.epoch(0)]
+        losses = [
+            language_loss(model, batch.to(device), document_end=self.document_end) for batch in self.valid.epoch(0)
+        ]
         loss = float(torch.stack([each.likelihood for each in losses]).double().sum())
         loss /= sum(each.tokens for each in losses)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}

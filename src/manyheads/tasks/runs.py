@@ -44,7 +44,7 @@ def begin_run(
 
 
 def resumed(recipe: Recipe, run: Path, assignments: tuple[str, ...]) -> Recipe:
-    """The recipe of a run that goes on, read over a blank one; its training may be changed, its data and model may not."""
+    """The recipe of a run that goes on, read over a blank one; of it only how it is trained may be changed."""
     recipe = updated(recipe, read_toml(run / "recipe.toml"))
     changed = assigned(recipe, assignments)
     for section in fields(recipe):  # type: ignore

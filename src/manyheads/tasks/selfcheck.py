@@ -86,7 +86,10 @@ def _same_texts(model, sentences: int, beam: int) -> list[Finding]:
             found.append(beam_search(steps, torch.tensor([LONGEST]), vocabulary, beams=beam)[0][0].ids)
         return found
 
-    return [*findings, _equal(f"beam {beam}: with the cache = without", beams(rows[:4], WholePromptSteps), beams(rows[:4]))]
+    return [
+        *findings,
+        _equal(f"beam {beam}: with the cache = without", beams(rows[:4], WholePromptSteps), beams(rows[:4])),
+    ]
 
 
 def _same_logits(model: Transformer) -> list[Finding]:

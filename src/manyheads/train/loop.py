@@ -150,7 +150,7 @@ class Training:
         progress, score = self.progress, self._score(scores)
         progress.validated = progress.step
         better = progress.best is None or score > progress.best
-        shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
         self.display.line(f"validation at step {progress.step}: {shown}{'  (best so far)' if better else ''}")
         self.metrics.add("valid", progress.step, scores)
         if better:
@@ -168,7 +168,7 @@ class Training:
             return
         load_weights(self.model, weights)
         scores = self._scores()
-        shown = "  ".join(f"{name} {value:.2f}" for name, value in scores.items())
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
         better = self._score(scores) > self.progress.best
         verdict = "kept as the best" if better else "not better, not kept"
         self.display.line(f"average of the last {count} checkpoints: {shown}  ({verdict})")

@@ -56,9 +56,7 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
     parts: list[torch.optim.Optimizer] = [kind(groups, lr=0.0, betas=(0.9, config.beta2), eps=1e-9, fused=True)]
     if hidden:
-        parts.append(
-            torch.optim.Muon(hidden, lr=0.0, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw")
-        )
+        parts.append(torch.optim.Muon(hidden, lr=0.0, weight_decay=config.weight_decay, adjust_lr_fn="match_rms_adamw"))
     return Optimizer(parts)
 
 
