@@ -1,5 +1,6 @@
 """A decoder-only model behind prompts of any lengths.  Shapes:  R rows  N prompts  K copies of each  V vocabulary"""
 
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -95,7 +96,7 @@ class ReplayedSteps(PromptSteps):
     """
 
     shrinks = False
-    _kept: WeakKeyDictionary[nn.Module, tuple[Cache, Replay]] = WeakKeyDictionary()
+    _kept: ClassVar[WeakKeyDictionary[nn.Module, tuple[Cache, Replay]]] = WeakKeyDictionary()
 
     def _begin(self, prompts: list[list[int]], copies: int) -> None:
         self.capacity = min(-(-self.capacity // CAPACITY_STEP) * CAPACITY_STEP, self.context)

@@ -34,9 +34,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, rows: tuple[in
 
 def few_rows_fit(x: Tensor) -> bool:
     """Whether x is a step of decoding that has its own kernels: in half precision on a GPU that Triton writes for."""
-    if x.device.type != "cuda" or x.dtype != torch.bfloat16 or not torch.is_inference_mode_enabled():
+    # Asked first: a compiler cannot look into whether inference mode is on.
+    if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
         return False
-    return x[..., 0].numel() <= FEW_ROWS and not torch.compiler.is_compiling() and _has_triton()
+    return x.device.type == "cuda" and x.dtype == torch.bfloat16 and x[..., 0].numel() <= FEW_ROWS and _has_triton()
 
 
 @cache
