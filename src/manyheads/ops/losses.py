@@ -3,8 +3,10 @@
 from functools import cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+SMALL = 2**18  # logits that need no care: torch's own function is quickest
 CHUNK = 1024  # positions whose logits stand in memory at once on a CPU
 GPU_CELLS = 2**29  # logits at once on a GPU, where larger products are quicker
 WORTH_COMPILING = 2**27  # logits of a batch from which compiling pays, in seconds saved within some hundred steps
@@ -28,6 +30,9 @@ def smoothed_cross_entropy(
     gradient is written over them, so that [N, V] never stands in memory.
     """
     kind = states_NW.device.type
+    if len(states_NW) * len(weight_VW) <= SMALL and not smoothing and never is None and not chunk:
+        likelihood = F.cross_entropy(F.linear(states_NW, weight_VW, bias_V).float(), targets_N, reduction="sum")
+        return likelihood, likelihood.detach()
     chunk = chunk or (CHUNK if kind == "cpu" else max(GPU_CELLS // len(weight_VW), 1))
     if torch.is_autocast_enabled(kind):
         states_NW = states_NW.to(torch.get_autocast_dtype(kind))
