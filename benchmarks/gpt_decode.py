@@ -4,8 +4,8 @@
     python benchmarks/gpt_decode.py --rounds 1 --tokens 8      a minute, to see that it works
 
 Random weights, saved once by manyheads and opened by both. Prompts of 64 random tokens, batches of 1 and of 8, greedy,
-128 new tokens each, since no token ends a text. Timed: ids in, ids out, the prompt's pass included. Printed: whether the
-outputs agree, output tokens/s of all rows together, and the ratio.
+128 new tokens each, since no token ends a text. Timed: ids in, ids out, the prompt's pass included. Printed: whether
+the outputs agree, output tokens/s of all rows together, and the ratio.
 """
 
 import argparse

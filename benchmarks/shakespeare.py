@@ -9,8 +9,8 @@ batches of each side every 250 iterations, ours at the whole validation text eve
 """
 
 import argparse
-import lzma
 import gzip
+import lzma
 import re
 import shutil
 import subprocess

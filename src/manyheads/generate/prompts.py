@@ -150,7 +150,8 @@ class ReplayedSteps(PromptSteps):
 
 def prompt_steps(model, prompts: list[list[int]], capacity: int, copies: int = 1) -> PromptSteps:
     """Steps through the cache as they are quickest where the model is; beams, which move rows, are not replayed."""
-    kind = ReplayedSteps if next(model.parameters()).device.type == "cuda" else PromptSteps
+    late = model.config.positions.scaling == "dynamic_ntk"  # whose steps differ
+    kind = ReplayedSteps if next(model.parameters()).device.type == "cuda" and not late else PromptSteps
     return kind(model, prompts, capacity, copies)
 
 

@@ -95,6 +95,9 @@ class Hypothesis:
     score: float
 
 
+NO_END = -1  # the end of a text in a vocabulary that has none
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """The ids that decoding has to know."""
@@ -102,3 +105,9 @@ class Vocabulary:
     end: int
     never: tuple[int, ...] = ()
     """Ids that may not be produced, such as padding."""
+
+    @classmethod
+    def of(cls, config, tokenizer) -> "Vocabulary":
+        """That of a language model, which may have more rows than there are tokens."""
+        end = tokenizer.end if tokenizer.end is not None else config.end
+        return cls(end=NO_END if end is None else end, never=tuple(range(len(tokenizer), config.vocabulary)))

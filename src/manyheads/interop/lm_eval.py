@@ -20,7 +20,7 @@ from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities, windows
-from manyheads.generate.steps import Vocabulary
+from manyheads.generate.steps import NO_END, Vocabulary
 from manyheads.interop.directory import find_model, load_model
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
@@ -50,7 +50,6 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 ROWS_AT_ONCE = 64  # prompts in one batch
 BATCH_POSITIONS = 16_384  # positions in the cache of one batch
 TOKENS = 256  # that are written where a task names no limit, as lm_eval's own models do
-NO_END = -1  # the end of a model that has none
 
 
 @dataclass(frozen=True)
@@ -84,9 +83,8 @@ class ManyheadsLM(TemplateLM):
         self._device = pick_device(device)
         self.model = model.to(self._device, PRECISIONS[precision])
         self.tokenizer: Any = tokenizer
-        end = tokenizer.end if tokenizer.end is not None else model.config.end
-        beyond = range(len(tokenizer), model.config.vocabulary)  # rows of the model that no text has
-        self.vocabulary = Vocabulary(end=NO_END if end is None else end, never=tuple(beyond))
+        self.vocabulary = Vocabulary.of(model.config, tokenizer)
+        end = None if self.vocabulary.end == NO_END else self.vocabulary.end
         self.ends = {self.vocabulary.end, *getattr(model.config, "other_ends", ())}
         # Some tokenizers name a beginning that they do not put before a text; lm_eval's own models use it all the same.
         named = named_beside(self.directory / "tokenizer.json").get("bos_token", "")

@@ -13,7 +13,7 @@ from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
-from manyheads.generate.steps import Hypothesis, Vocabulary
+from manyheads.generate.steps import NO_END, Hypothesis, Vocabulary
 from manyheads.interop.directory import load_model
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
@@ -22,7 +22,6 @@ from manyheads.text.language import LanguageTokenizer
 from manyheads.text.stream import TextStream
 
 ROWS_AT_ONCE = 64  # prompts and samples in one batch
-NO_END = -1  # the end of a model that has none
 
 
 @dataclass
@@ -41,9 +40,7 @@ class LanguageModel:
     def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
         self.model, self.tokenizer = model.eval(), tokenizer
         self.device = next(model.parameters()).device
-        end = tokenizer.end if tokenizer.end is not None else model.config.end
-        beyond = range(len(tokenizer), model.config.vocabulary)  # rows of the model that no text has
-        self.vocabulary = Vocabulary(end=NO_END if end is None else end, never=tuple(beyond))
+        self.vocabulary = Vocabulary.of(model.config, tokenizer)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> "LanguageModel":
@@ -98,7 +95,9 @@ class LanguageModel:
         if isinstance(prompts, str):
             raise ConfigError("complete takes a list of prompts, not one string")
         found: list[list[Completion]] = []
-        at_once = max(ROWS_AT_ONCE // samples, 1) if samples > 0 else 1
+        # Dynamic NTK turns all rows by the longest one, so that rows of different lengths may not meet.
+        late = self.model.config.positions.scaling == "dynamic_ntk"
+        at_once = 1 if late or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
         for first in range(0, len(prompts), at_once):
             group = prompts[first : first + at_once]
             rows = [Completion(prompt) for prompt in group for _ in range(samples)]
@@ -180,8 +179,11 @@ class LanguageModel:
         return self.tokenizer.decode([each.ids for each in found])
 
     def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
-        """How likely each continuation is behind its beginning, whose border is a border of tokens too."""
-        begun = self.encode([beginning for beginning, _ in rows])
+        """How likely each continuation is behind its beginning, whose border is a border of tokens too.
+
+        A beginning that is longer than the model sees loses its oldest tokens.
+        """
+        begun = self._encoded([beginning for beginning, _ in rows])
         rest = self.tokenizer.encode([continuation for _, continuation in rows])
         for (_, continuation), ids in zip(rows, rest):
             if not 0 < len(ids) <= self.model.config.context:
@@ -193,20 +195,20 @@ class LanguageModel:
 
     def encode(self, prompts: Sequence[str]) -> list[list[int]]:
         """Prompts as ids, behind what begins a text and before what the model was taught to wait for."""
-        tokenizer, context = self.tokenizer, self.model.config.context
-        rows = []
-        for prompt, ids in zip(prompts, tokenizer.encode(list(prompts), special=True), strict=True):
-            row = tokenizer.start + ids + tokenizer.behind
-            if not row:
-                if self.vocabulary.end == NO_END:
-                    raise ConfigError("this model knows no beginning of a text; give a prompt")
-                row = [self.vocabulary.end]
+        rows, context = self._encoded(prompts), self.model.config.context
+        for prompt, row in zip(prompts, rows):
             if len(row) > context:
                 raise ConfigError(
                     f"the prompt {prompt[:40]!r}… has {len(row)} tokens, but the model sees {context}; shorten it"
                 )
-            rows.append(row)
         return rows
+
+    def _encoded(self, prompts: Sequence[str]) -> list[list[int]]:
+        tokenizer, end = self.tokenizer, self.vocabulary.end
+        rows = [tokenizer.start + ids + tokenizer.behind for ids in tokenizer.encode(list(prompts), special=True)]
+        if not all(rows) and end == NO_END:
+            raise ConfigError("this model knows no beginning of a text; give a prompt")
+        return [row or [end] for row in rows]
 
     def _ending(self, sampler: Sampler) -> Callable:
         """The sampler with all ids that end a text made one."""

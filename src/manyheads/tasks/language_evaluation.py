@@ -12,7 +12,8 @@ from manyheads.core.log import counting
 from manyheads.data.corpus import read_lines
 from manyheads.data.documents import Piece
 from manyheads.generate.score import log_probabilities, windows
-from manyheads.tasks.language import NO_END, LanguageModel
+from manyheads.generate.steps import NO_END
+from manyheads.tasks.language import LanguageModel
 
 WINDOWS_AT_ONCE = 256
 

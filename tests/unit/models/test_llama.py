@@ -129,9 +129,7 @@ def test_the_cache_is_as_true_in_inference_mode(model, check):
     check(model)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="attention turns all rows by the length of the longest, Cache.reach, not their own"
-)
+@pytest.mark.xfail(strict=True, reason="dynamic NTK turns all rows of a batch by the longest one (docs/decisions)")
 @torch.no_grad()
 def test_rows_past_the_length_of_dynamic_scaling_are_as_alone():
     model = built(replace(SMALL, layers=1, positions=replace(positions("dynamic_ntk"), length=4)))
