@@ -13,9 +13,19 @@ def _seeded():
 
 
 @pytest.fixture(scope="session")
-def multi30k() -> Path:
-    """The folder of Multi30k, found through MANYHEADS_DATA."""
-    folder = os.environ.get("MANYHEADS_DATA")
-    if not folder or not (Path(folder) / "multi30k").is_dir():
-        pytest.skip("MANYHEADS_DATA is unset or has no multi30k")
-    return Path(folder) / "multi30k"
+def data_set():
+    """A function from the name of a public data set to its folder, found through MANYHEADS_DATA."""
+
+    def found(name: str) -> Path:
+        folder = os.environ.get("MANYHEADS_DATA")
+        if not folder or not (Path(folder) / name).exists():
+            pytest.skip(f"MANYHEADS_DATA is unset or has no {name}")
+        return Path(folder) / name
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def multi30k(data_set) -> Path:
+    """The folder of Multi30k."""
+    return data_set("multi30k")

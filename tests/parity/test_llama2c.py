@@ -1,6 +1,5 @@
 """llama2.c's files: a real model beside transformers, tiny ones beside its arithmetic written out in numpy."""
 
-import os
 import struct
 import subprocess
 import sys
@@ -123,11 +122,8 @@ def test_a_tiny_file_gives_the_logits_of_its_arithmetic(tmp_path, shared):
 
 
 @pytest.fixture(scope="module")
-def stories() -> Path:
-    path = Path(os.environ.get("MANYHEADS_DATA", "")) / "stories260K" / "stories260K.bin"
-    if "MANYHEADS_DATA" not in os.environ or not path.is_file():
-        pytest.skip("MANYHEADS_DATA is unset or has no stories260K")
-    return path
+def stories(data_set) -> Path:
+    return data_set("stories260K") / "stories260K.bin"
 
 
 def as_theirs(path: Path):

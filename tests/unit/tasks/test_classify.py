@@ -1,6 +1,5 @@
 import gzip
 import lzma
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,11 +144,8 @@ def test_labels_that_are_numbers_come_in_their_order(tmp_path):
         ("STS-B/dev", "pair", ("sentence1", "sentence2", "score"), None, 1500),
     ],
 )
-def test_glue_is_read_as_it_is(task, form, columns, labels, examples):
-    path = Path(os.environ.get("MANYHEADS_DATA", "nowhere")) / "glue" / f"{task}.tsv.gz"
-    if not path.exists():
-        pytest.skip("MANYHEADS_DATA is unset or has no glue")
-    found = read_examples(path, columns)
+def test_glue_is_read_as_it_is(data_set, task, form, columns, labels, examples):
+    found = read_examples(data_set("glue") / f"{task}.tsv.gz", columns)
     assert (found.form, len(found.examples), found.empty) == (form, examples, [])
     assert labels is None or len({example.label for example in found.examples}) == labels
 

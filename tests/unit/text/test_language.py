@@ -1,11 +1,9 @@
 import gzip
 import json
-import os
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import tokenizers
@@ -343,10 +341,8 @@ def test_a_damaged_older_pair_is_an_error(bytes_of, tmp_path):
         LanguageTokenizer.load(tmp_path)
 
 
-def test_the_published_files_of_gpt2_give_the_published_ids(tmp_path):
-    folder = Path(os.environ.get("MANYHEADS_DATA", "")) / "gpt2_vocab"
-    if not os.environ.get("MANYHEADS_DATA") or not folder.is_dir():
-        pytest.skip("MANYHEADS_DATA is unset or has no gpt2_vocab")
+def test_the_published_files_of_gpt2_give_the_published_ids(tmp_path, data_set):
+    folder = data_set("gpt2_vocab")
     for packed, name in (("encoder.json.gz", "vocab.json"), ("vocab.bpe.gz", "merges.txt")):
         (tmp_path / name).write_bytes(gzip.decompress((folder / packed).read_bytes()))
     loaded = LanguageTokenizer.load(tmp_path)
