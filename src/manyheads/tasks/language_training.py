@@ -72,9 +72,9 @@ def preset_recipe(name: str) -> LanguageRecipe:
         data = TextData(vocabulary=8000 if name == "transformer_decoder" else 4096)
         train = _adamw(steps=5000, warmup=100, learning_rate=1e-3, beta2=0.99, valid_every=250, checkpoint_every=250)
     else:
-        # Half a million tokens an update, as GPT-2 and GPT-3 have.
-        data = TextData(vocabulary=VOCABULARIES.get(name, 50_257))
-        train = _adamw(steps=100_000, warmup=2000, learning_rate=6e-4, beta2=0.95, accumulate=16, compile=True)
+        # GPT-2 and GPT-3 saw half a million tokens an update, which train.accumulate can make of these batches.
+        data = TextData(vocabulary=VOCABULARIES.get(name, 50_257), rows=8)
+        train = _adamw(steps=100_000, warmup=2000, learning_rate=6e-4, beta2=0.95, patience=10, compile=True)
     return LanguageRecipe(family=family, data=data, model=PRESETS[name](), train=train)
 
 

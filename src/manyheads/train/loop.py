@@ -53,7 +53,7 @@ class Training:
         self.run, self.config, self.width, self.batches, self.job = run, config, width, batches, job
         self.device = pick_device(config.device)
         self.model = model.to(self.device)
-        if config.compile:
+        if config.compile and self.device.type == "cuda":
             model.states = torch.compile(model.states)  # type: ignore
         self.optimizer = build_optimizer(model, config)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep, config.checkpoint_every)
@@ -136,7 +136,8 @@ class Training:
         step, config = self.progress.step, self.config
         self.display.step(step)
         validate, checkpoint = self._validation_due(), step % config.checkpoint_every == 0
-        if step % config.log_every == 0 or validate or checkpoint or step == config.steps or signals.asked:
+        due = step == 1 or step % config.log_every == 0 or step == config.steps  # the first says how long it will take
+        if due or validate or checkpoint or signals.asked:
             values, seconds = self.window.close(learning_rate(step, config, self.width))
             self.progress.seconds += seconds
             self.metrics.add("train", step, values)

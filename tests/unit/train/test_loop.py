@@ -282,13 +282,13 @@ def test_metrics_past_the_checkpoint_are_made_again_and_a_cut_line_goes(tmp_path
     resumed._update = lambda _: kill()
     with pytest.raises(Killed):
         resumed.fit()
-    assert [each["step"] for each in records(tmp_path)] == [3, 4, 5, 5, 6, 8]
-    assert (tmp_path / "metrics.jsonl").read_text() == "".join(before.splitlines(keepends=True)[:6])
+    assert [each["step"] for each in records(tmp_path)] == [1, 3, 4, 5, 5, 6, 8]
+    assert (tmp_path / "metrics.jsonl").read_text() == "".join(before.splitlines(keepends=True)[:7])
 
 
 def test_metrics_hold_what_a_person_asks_for(tmp_path):
     training(tmp_path).fit()
-    line = records(tmp_path, "train")[0]
+    line = records(tmp_path, "train")[1]
     assert line.keys() == {"kind", "step", "loss", "learning_rate", "gradient_norm", "tokens_per_second"}
     assert line["learning_rate"] == pytest.approx(0.01 * 3 / 5)
     assert 1 < line["loss"] < 10
