@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+TASKS = ("translate", "language", "classify")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 
 
@@ -35,12 +36,14 @@ def test_every_option_in_the_docs_exists():
     for command in groups:
         groups += getattr(command, "commands", {}).values()
         known |= {option for parameter in command.params for option in parameter.opts}
-    for page in (ROOT / "README.md", ROOT / "docs" / "translate.md"):
+    pages = [path for path in (ROOT / "docs" / f"{task}.md" for task in TASKS) if path.exists()]
+    assert len(pages) > 1
+    for page in (ROOT / "README.md", *pages):
         lines = page.read_text(encoding="utf-8").splitlines()
         used = {
             option
             for line in lines
-            if not any(other in line for other in ("pip ", "ct2-", "tensorboard --", "benchmarks/"))
+            if not any(other in line for other in ("pip ", "ct2-", "tensorboard --", "benchmarks/", "lm_eval "))
             for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", line)
         }
         assert used - known == set(), page

@@ -17,7 +17,11 @@ COMMANDS = [
     [],
     ["train"],
     ["train", "translate"],
+    ["train", "language"],
+    ["train", "classify"],
     ["translate"],
+    ["generate"],
+    ["classify"],
     ["evaluate"],
     ["selfcheck"],
     ["prove-resume"],
@@ -57,7 +61,11 @@ for command in {COMMANDS!r}:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", [[], ["train", "translate"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [[], ["train", "translate"], ["train", "language"], ["train", "classify"], ["generate"], ["classify"]],
+    ids=" ".join,
+)
 def test_help_answers_in_half_a_second(command):
     seconds = []
     for _ in range(3):

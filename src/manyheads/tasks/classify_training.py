@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from manyheads.core.configs import assigned, read_toml, to_toml, updated
+from manyheads.core.configs import assigned, to_toml, updated
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
 from manyheads.interop.directory import load_model, save_model
@@ -19,7 +19,7 @@ from manyheads.ops.device import pick_device
 from manyheads.tasks.card import classifier_card
 from manyheads.tasks.classify_data import ExampleData, Prepared, prepare, read_all
 from manyheads.tasks.language_training import FAMILIES, preset_recipe
-from manyheads.tasks.runs import begin_run, resumed
+from manyheads.tasks.runs import begin_run, read_recipe, refuse_other_task, resumed
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
@@ -62,10 +62,11 @@ class ClassifyRecipe:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self):
-        if self.task != "classify":
-            raise ConfigError(f"this recipe trains {self.task}, not a classifier: manyheads train {self.task} …")
+        refuse_other_task(self.task, "classify")
         if self.family not in FAMILIES:
             raise ConfigError(f"family is '{self.family}'; it can be {' or '.join(FAMILIES)}")
+        if not isinstance(self.model, FAMILIES[self.family][1]):
+            raise ConfigError(f"family is {self.family}, but the sizes are another's; choose it by --preset instead")
 
 
 def build_recipe(
@@ -76,7 +77,7 @@ def build_recipe(
     `data` holds the flags: fields of the recipe's section data, and `model`. How many steps three epochs are is read
     from the examples.
     """
-    table = read_toml(file) if file else {}
+    table = read_recipe(file, "classify")
     named_in_file = table.pop("preset", None)
     given = {name: value for name, value in (data or {}).items() if value}
     model = given.pop("model", None)
@@ -138,7 +139,7 @@ def blank_recipe(table: dict) -> ClassifyRecipe:
 
 def resumed_recipe(run: Path, assignments: tuple[str, ...]) -> ClassifyRecipe:
     """The recipe of a run that goes on."""
-    return resumed(blank_recipe(read_toml(run / "recipe.toml")), run, assignments)
+    return resumed(blank_recipe(read_recipe(run / "recipe.toml", "classify")), run, assignments)
 
 
 def _of_section(section: str, assignments: tuple[str, ...]) -> tuple[str, ...]:

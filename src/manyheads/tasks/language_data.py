@@ -115,6 +115,11 @@ def prepare(data: TextData, context: int, run: Path) -> Prepared:
         train, valid = train.part(0, len(train) - held), train.part(len(train) - held, len(train))  # type: ignore
     if isinstance(valid, TokenStore):
         valid = valid.part(0, min(len(valid), data.valid_tokens))
+        if min(len(train), len(valid)) < 2:
+            raise DataError(
+                f"{len(train)} tokens to train on and {len(valid)} to validate on are too few to predict one from "
+                "another; give more text"
+            )
     return Prepared(tokenizer, train, valid)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from manyheads.core.configs import assigned, read_toml, to_toml, updated
+from manyheads.core.configs import assigned, to_toml, updated
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
 from manyheads.interop.directory import save_model
@@ -19,7 +19,7 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.ops.device import pick_device
 from manyheads.tasks.card import language_card
 from manyheads.tasks.language_data import Prepared, TextData, check_files, prepare
-from manyheads.tasks.runs import begin_run, resumed
+from manyheads.tasks.runs import begin_run, read_recipe, refuse_other_task, resumed
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
 from manyheads.train.loop import Training
@@ -44,10 +44,11 @@ class LanguageRecipe:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self):
-        if self.task != "language":
-            raise ConfigError(f"this recipe trains {self.task}, not a language model: manyheads train {self.task} …")
+        refuse_other_task(self.task, "language")
         if self.family not in FAMILIES:
             raise ConfigError(f"family is '{self.family}'; it can be {' or '.join(FAMILIES)}")
+        if not isinstance(self.model, FAMILIES[self.family][1]):
+            raise ConfigError(f"family is {self.family}, but the sizes are another's; choose it by --preset instead")
 
 
 def _adamw(**changes: Any) -> TrainConfig:
@@ -82,7 +83,7 @@ def build_recipe(
     *, preset: str | None = None, file: Path | None = None, data: dict | None = None, assignments: tuple[str, ...] = ()
 ) -> LanguageRecipe:
     """The recipe of a preset, changed by a TOML file, then by files given, then by assignments."""
-    table = read_toml(file) if file else {}
+    table = read_recipe(file, "language")
     named_in_file = table.pop("preset", None)
     given = {name: value for name, value in (data or {}).items() if value}
     if preset or named_in_file:
@@ -108,7 +109,7 @@ def blank_recipe(table: dict) -> LanguageRecipe:
 
 def resumed_recipe(run: Path, assignments: tuple[str, ...]) -> LanguageRecipe:
     """The recipe of a run that goes on."""
-    return resumed(blank_recipe(read_toml(run / "recipe.toml")), run, assignments)
+    return resumed(blank_recipe(read_recipe(run / "recipe.toml", "language")), run, assignments)
 
 
 class LanguageJob:

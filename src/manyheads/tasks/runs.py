@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
 from manyheads.core.errors import ConfigError, ManyheadsError
@@ -43,9 +43,21 @@ def begin_run(
     return data
 
 
+def read_recipe(file: Path | None, task: str) -> dict[str, Any]:
+    """The tables of a recipe, or none; one of another task is refused before its fields are looked at."""
+    table = read_toml(file) if file else {}
+    refuse_other_task(table.get("task", task), task)
+    return table
+
+
+def refuse_other_task(found: Any, task: str) -> None:
+    if found != task:
+        raise ConfigError(f"this recipe trains {found}, not {task}: manyheads train {found} …")
+
+
 def resumed(recipe: Recipe, run: Path, assignments: tuple[str, ...]) -> Recipe:
     """The recipe of a run that goes on, read over a blank one; of it only how it is trained may be changed."""
-    recipe = updated(recipe, read_toml(run / "recipe.toml"))
+    recipe = updated(recipe, read_recipe(run / "recipe.toml", recipe.task))  # type: ignore
     changed = assigned(recipe, assignments)
     for section in fields(recipe):  # type: ignore
         if section.name != "train" and getattr(changed, section.name) != getattr(recipe, section.name):

@@ -115,7 +115,7 @@ def _same_translations(model: Transformer, sentences: int, beam: int) -> list[Fi
     rows = [[*_random_ids(model.config, 1, int(length))[0].tolist(), model.config.end] for length in lengths]
     findings = []
     for name, width in (("greedy", 1), (f"beam {beam}", beam)):
-        search: Callable = lambda rows, width=width, steps=CachedSteps: [  # noqa: E731
+        search: Callable = lambda rows, steps=CachedSteps, width=width: [  # noqa: E731
             found[0].ids for found in decode_all(model, rows, beam=width, steps=steps, limit=LONGEST)
         ]
         findings += _compared(name, search, rows, WholeSteps)

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from manyheads.core.configs import assigned, read_toml, to_toml, updated
+from manyheads.core.configs import assigned, to_toml, updated
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
 from manyheads.data.batching import PairBatches
@@ -16,7 +16,7 @@ from manyheads.interop.directory import save_model
 from manyheads.models.transformer import PRESETS, Transformer, TransformerConfig, parameters, transformer_tiny
 from manyheads.ops.device import pick_device
 from manyheads.tasks.card import translation_card
-from manyheads.tasks.runs import begin_run, resumed
+from manyheads.tasks.runs import begin_run, read_recipe, refuse_other_task, resumed
 from manyheads.tasks.translate import decode_all, score
 from manyheads.tasks.translate_data import PairData, Prepared, check_files, prepare
 from manyheads.train.checkpoint import Progress
@@ -36,8 +36,7 @@ class TranslateRecipe:
     train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self):
-        if self.task != "translate":
-            raise ConfigError(f"this recipe trains {self.task}, not a translator: manyheads train {self.task} …")
+        refuse_other_task(self.task, "translate")
 
 
 def sample_recipe() -> TranslateRecipe:
@@ -70,7 +69,7 @@ def build_recipe(
     *, preset: str | None = None, file: Path | None = None, data: dict | None = None, assignments: tuple[str, ...] = ()
 ) -> TranslateRecipe:
     """The recipe of a preset, changed by a TOML file, then by files given, then by assignments."""
-    table = read_toml(file) if file else {}
+    table = read_recipe(file, "translate")
     named_in_file = table.pop("preset", None)
     named = {name for name, value in (data or {}).items() if value}
     has_data = bool(named & {"source", "pairs"})

@@ -1,0 +1,192 @@
+import pytest
+import torch
+
+from manyheads.core.errors import ConfigError
+from manyheads.generate.sample import Sampling
+from manyheads.generate.steps import Vocabulary
+from manyheads.interop.directory import save_model
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.tasks.language import Completion, LanguageModel
+from manyheads.text.language import LanguageTokenizer
+
+CONTEXT = 13
+GREEDY = Sampling(temperature=0.0)
+PROMPTS = ["the cat", "a", "", "the dög sees the cat", "sleeps"]
+SIZES = {"context": CONTEXT, "width": 12, "layers": 2}
+
+
+def randomised(model):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> LanguageTokenizer:
+    return LanguageTokenizer.train(["the cat sees a dög and sleeps"] * 3, 280)
+
+
+def made(tokenizer, family="gpt", beyond=0, **changes) -> LanguageModel:
+    sizes = {**SIZES, "vocabulary": len(tokenizer) + beyond, "end": tokenizer.end, **changes}
+    body = GPT(GPTConfig(heads=3, **sizes)) if family == "gpt" else Llama(LlamaConfig(heads=2, inner=17, **sizes))
+    return LanguageModel(randomised(body), tokenizer)
+
+
+@pytest.fixture
+def model(tokenizer) -> LanguageModel:
+    return made(tokenizer)
+
+
+def steps_taken(model: LanguageModel, monkeypatch) -> list[int]:
+    """How many positions each pass through the model had, as they come."""
+    passes, states = [], model.model.states
+
+    def counted(ids, *more, **others):
+        passes.append(ids.shape[1])
+        return states(ids, *more, **others)
+
+    monkeypatch.setattr(model.model, "states", counted)
+    return passes
+
+
+def test_the_first_piece_comes_before_the_last_is_computed(model, monkeypatch):
+    passes = steps_taken(model, monkeypatch)
+    pieces = model.generate("the cat", tokens=40, seed=2, stream=True)
+    assert not isinstance(pieces, str)
+    first = next(pieces)
+    early = len(passes)
+    rest = list(pieces)
+    assert early < 10 < len(passes)
+    assert first + "".join(rest) == model.generate("the cat", tokens=40, seed=2)
+
+
+def test_greedy_text_is_the_best_token_each_time(model):
+    ids = model.encode(["the cat"])[0]
+    begun = len(ids)
+    with torch.no_grad():
+        while len(ids) < CONTEXT:
+            ids.append(int(model.model(torch.tensor([ids]))[0, -1].argmax()))
+    ends = [*ids[begun:], model.tokenizer.end].index(model.tokenizer.end)
+    found = model.generate("the cat", tokens=CONTEXT - begun, temperature=0.0)
+    assert found == model.tokenizer.decode([ids[begun : begun + ends]])[0]
+
+
+@pytest.mark.parametrize("family", ["gpt", "llama"])
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=0.8, top_p=0.9, repetition_penalty=1.3)])
+def test_completions_together_are_those_alone(tokenizer, family, sampling):
+    model = made(tokenizer, family)
+    options = {"tokens": 3 * CONTEXT, "samples": 2, "sampling": sampling, "stop": ("at",)}
+    together = model.complete(PROMPTS, **options)
+    assert together == [model.complete([prompt], **options)[0] for prompt in PROMPTS]
+    assert [row[0].prompt for row in together] == PROMPTS
+    assert len({row[0].text for row in together}) > 1
+    assert all((row[0] == row[1]) is (sampling is GREEDY) for row in together)
+
+
+def test_more_prompts_than_fit_one_batch_keep_their_order(model, monkeypatch):
+    options = {"tokens": 5, "samples": 2}
+    whole = model.complete(PROMPTS, **options)
+    monkeypatch.setattr("manyheads.tasks.language.ROWS_AT_ONCE", 4)
+    assert model.complete(PROMPTS, **options) == whole
+
+
+def test_a_completion_says_why_it_ended(model):
+    length = model.complete(["the cat"], tokens=6, sampling=GREEDY)[0][0]
+    assert length == Completion("the cat", length.text, 6, "length")
+    middle = length.text[len(length.text) // 2 :]
+    stopped = model.complete(["the cat"], tokens=6, sampling=GREEDY, stop=(middle,))[0][0]
+    assert stopped.reason == "stop"
+    assert stopped.text == length.text[: length.text.index(middle)]
+    with torch.no_grad():
+        best = int(model.model(torch.tensor(model.encode(["the cat"])))[0, -1].argmax())
+    model.vocabulary = Vocabulary(end=best)
+    assert model.complete(["the cat"], tokens=6, sampling=GREEDY)[0][0] == Completion("the cat", "", 0, "end")
+
+
+def test_rows_that_no_text_has_are_never_said(tokenizer):
+    model = made(tokenizer, beyond=400)  # most of what it could say
+    found = model.complete(["the cat"] * 3, tokens=30, samples=3)
+    assert all(each.tokens == 30 or each.reason == "end" for row in found for each in row)
+    assert model.vocabulary.never == tuple(range(len(tokenizer), len(tokenizer) + 400))
+    assert isinstance(model.search(["the cat"], tokens=5)[0], str)
+
+
+def test_every_end_of_a_llama_ends_a_text(tokenizer):
+    model = made(tokenizer, "llama", other_ends=tuple(range(1, len(tokenizer))))  # whatever it says
+    assert model.complete(["the cat"], tokens=6) == [[Completion("the cat", "", 0, "end")]]
+
+
+def test_an_empty_prompt_stands_behind_the_end_of_a_text(model, tokenizer):
+    assert model.encode(["", "a"]) == [[tokenizer.end], tokenizer.encode(["a"])[0]]
+    assert model.encode(["a<|endoftext|>"])[0][-1] == tokenizer.end  # special tokens can be asked for
+
+
+def test_a_tokenizers_own_template_is_put_around_a_prompt(tokenizer):
+    wrapped = tokenizer.with_special(["<s>", "<delimiter>"]).with_template(["<s>", "$A", "<delimiter>"])
+    model = made(wrapped)
+    before, behind = wrapped.identity("<s>"), wrapped.identity("<delimiter>")
+    assert model.encode(["the cat", ""]) == [[before, *tokenizer.encode(["the cat"])[0], behind], [before, behind]]
+
+
+def test_prompts_may_fill_the_context_and_no_more(model):
+    full = "a" * CONTEXT
+    assert len(model.encode([full])[0]) == CONTEXT
+    assert len(model.complete([full], tokens=5)[0]) == 1
+    with pytest.raises(ConfigError, match=f"has {CONTEXT + 1} tokens, but the model sees {CONTEXT}; shorten it"):
+        model.stream([full + "a"])
+
+
+def test_log_probabilities_are_those_of_the_logits(model):
+    rows = [("the cat", " sees"), ("", "the cat"), ("a" * 3 * CONTEXT, " dög")]
+    for (begun, rest), found in zip(rows, model.log_probabilities(rows)):
+        before, after = model.tokenizer.encode([begun, rest])
+        ids = [*(before or [model.tokenizer.end]), *after][-CONTEXT - 1 :]
+        with torch.no_grad():
+            logs = model.model(torch.tensor([ids[:-1]]))[0].double().log_softmax(1)
+        expected = sum(float(logs[len(ids) - 1 - len(after) + each, after[each]]) for each in range(len(after)))
+        assert found.total == pytest.approx(expected, abs=1e-3)
+        assert found.tokens == len(after)
+    for rest in ("", "a" * (CONTEXT + 1)):
+        with pytest.raises(ConfigError, match=f"must have at least one and fit the model's {CONTEXT}"):
+            model.log_probabilities([("the", rest)])
+
+
+def test_a_beam_as_wide_as_the_vocabulary_finds_the_best_of_all_texts_of_two_tokens(model):
+    ids = model.encode(["the cat"])[0]
+    count = len(model.tokenizer)
+    with torch.no_grad():
+        first = model.model(torch.tensor([ids]))[0, -1].log_softmax(0)
+        second = model.model(torch.tensor([[*ids, each] for each in range(count)]))[:, -1].log_softmax(1)
+    second[model.tokenizer.end] = -torch.inf
+    second[model.tokenizer.end, 0] = 0  # behind the end nothing is said
+    best = int((first[:, None] + second).argmax())
+    expected = [each for each in divmod(best, count) if each != model.tokenizer.end]
+    assert model.search(["the cat"], tokens=2, beam=count) == model.tokenizer.decode([expected])
+    assert model.search(["the cat", "a"], tokens=7, beam=1) == [
+        model.generate(prompt, tokens=7, temperature=0.0) for prompt in ("the cat", "a")
+    ]
+
+
+def test_what_cannot_be_asked_is_refused(model):
+    for options in ({"tokens": 0}, {"samples": 0}):
+        with pytest.raises(ConfigError, match="both must be at least 1"):
+            model.complete(["a"], **options)
+    with pytest.raises(ConfigError, match="both must be at least 1"):
+        model.search(["a"], beam=0)
+    with pytest.raises(ConfigError, match="a list of prompts, not one string"):
+        model.complete("the cat")
+    with pytest.raises(ConfigError, match="top-p is 2"):
+        model.generate("a", top_p=2)
+
+
+def test_a_directory_is_loaded_in_the_precision_asked_for(model, tmp_path):
+    save_model(tmp_path / "model", model.model, model.tokenizer, "card")
+    for precision, dtype in (("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)):
+        loaded = LanguageModel.load(tmp_path, device="cpu", precision=precision)
+        assert loaded.model.output.weight.dtype == dtype
+        assert isinstance(loaded.generate("the cat", tokens=5), str)
+    assert LanguageModel.load(tmp_path / "model").generate("the", seed=4) == model.generate("the", seed=4)
+    with pytest.raises(ConfigError, match="precision is 'half'"):
+        LanguageModel.load(tmp_path, precision="half")
