@@ -146,3 +146,24 @@ def _fitted(value: Any, hint: Any, path: str) -> Any:
         "unset" if option is type(None) else getattr(option, "__name__", str(option)) for option in options
     )
     raise ConfigError(f"{path} is {value!r}; it must be of type {names}")
+
+
+def refuse_below_one(config: Any, *names: str) -> None:
+    """Sizes of a model that are set must be at least 1."""
+    for name in names:
+        if getattr(config, name) is not None and getattr(config, name) < 1:
+            raise ConfigError(f"model.{name} is {getattr(config, name)}; it must be at least 1")
+
+
+def refuse_no_fraction(config: Any, *names: str) -> None:
+    """Dropouts must leave something."""
+    for name in names:
+        if not 0 <= getattr(config, name) < 1:
+            raise ConfigError(f"model.{name} is {getattr(config, name)}; it must be at least 0 and below 1")
+
+
+def refuse_uneven_heads(width: int, heads: int) -> None:
+    """A width must split over its heads."""
+    if width % heads:
+        nearest = max(width // heads, 1) * heads
+        raise ConfigError(f"width {width} does not split over {heads} heads; the nearest that does is {nearest}")

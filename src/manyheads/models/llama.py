@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
+from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_uneven_heads
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
@@ -58,16 +59,10 @@ class LlamaConfig:
     """More ids that end it, as chat models have."""
 
     def __post_init__(self):
-        for name in ("context", "width", "layers", "heads", "key_value_heads", "key_width", "inner"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ConfigError(f"model.{name} is {getattr(self, name)}; it must be at least 1")
-        if self.width % self.heads and self.key_width is None:
-            nearest = max(self.width // self.heads, 1) * self.heads
-            raise ConfigError(
-                f"width {self.width} does not split over {self.heads} heads; the nearest that does is {nearest}"
-            )
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"model.dropout is {self.dropout}; it must be at least 0 and below 1")
+        refuse_below_one(self, "context", "width", "layers", "heads", "key_value_heads", "key_width", "inner")
+        if self.key_width is None:
+            refuse_uneven_heads(self.width, self.heads)
+        refuse_no_fraction(self, "dropout")
         if self.positions.scaling == "none":
             object.__setattr__(self, "positions", replace(self.positions, length=self.context))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor, nn
 
+from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_uneven_heads
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
@@ -67,19 +68,12 @@ class TransformerConfig:
 
     def __post_init__(self):
         optional = ("decoder_layers", "key_value_heads", "key_width", "value_width")
-        for name in ("width", "layers", "heads", "inner", *optional):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ConfigError(f"model.{name} is {getattr(self, name)}; it must be at least 1")
-        if self.width % self.heads and self.key_width is None:
-            nearest = max(self.width // self.heads, 1) * self.heads
-            raise ConfigError(
-                f"width {self.width} does not split over {self.heads} heads; the nearest that does is {nearest}"
-            )
+        refuse_below_one(self, "width", "layers", "heads", "inner", *optional)
+        if self.key_width is None:
+            refuse_uneven_heads(self.width, self.heads)
         if self.norm_order not in _BLOCKS:
             raise ConfigError(f"model.norm_order is '{self.norm_order}'; it can be {' or '.join(_BLOCKS)}")
-        for name in ("dropout", "attention_dropout", "inner_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"model.{name} is {getattr(self, name)}; it must be at least 0 and below 1")
+        refuse_no_fraction(self, "dropout", "attention_dropout", "inner_dropout")
 
 
 class EncoderBlock(nn.Module):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from manyheads.core.configs import refuse_uneven_heads
 from manyheads.core.errors import ConfigError
 from manyheads.nn.cache import Cache
 from manyheads.nn.linear import Linear
@@ -38,11 +39,8 @@ class MultiHeadAttention(nn.Module):
         self.key_value_heads = key_value_heads or heads
         if heads % self.key_value_heads:
             raise ConfigError(f"{heads} heads do not share {self.key_value_heads} keys and values evenly")
-        if key_width is None and width % heads:
-            raise ConfigError(
-                f"width {width} does not split over {heads} heads; "
-                f"the nearest that does is {max(width // heads, 1) * heads}"
-            )
+        if key_width is None:
+            refuse_uneven_heads(width, heads)
         self.key_width = key_width or width // heads
         self.value_width = value_width or self.key_width
         self.parts = (

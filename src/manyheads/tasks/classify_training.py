@@ -18,7 +18,7 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.ops.device import pick_device
 from manyheads.tasks.card import classifier_card
 from manyheads.tasks.classify_data import ExampleData, Prepared, prepare, read_all
-from manyheads.tasks.language_training import FAMILIES, preset_recipe
+from manyheads.tasks.language_training import FAMILIES, blank_recipe, preset_recipe, refuse_other_family
 from manyheads.tasks.runs import begin_run, read_recipe, refuse_other_task, resumed
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import Progress
@@ -63,10 +63,7 @@ class ClassifyRecipe:
 
     def __post_init__(self):
         refuse_other_task(self.task, "classify")
-        if self.family not in FAMILIES:
-            raise ConfigError(f"family is '{self.family}'; it can be {' or '.join(FAMILIES)}")
-        if not isinstance(self.model, FAMILIES[self.family][1]):
-            raise ConfigError(f"family is {self.family}, but the sizes are another's; choose it by --preset instead")
+        refuse_other_family(self.family, self.model)
 
 
 def build_recipe(
@@ -95,7 +92,7 @@ def build_recipe(
         body, _ = load_model(Path(pre_trained), kinds=(GPT, Llama))
         recipe = ClassifyRecipe(family=_family_of(body), model=body.config)
     elif "family" in table and not (preset or named_in_file):
-        recipe = blank_recipe(table)
+        recipe = blank_recipe(ClassifyRecipe, table)
     else:
         usual = preset_recipe(preset or str(named_in_file or "gpt2_tiny"))
         vocabulary = ExampleData(vocabulary=usual.data.vocabulary)
@@ -129,17 +126,9 @@ def usual_training(recipe: ClassifyRecipe, examples: int) -> TrainConfig:
     )
 
 
-def blank_recipe(table: dict) -> ClassifyRecipe:
-    """A recipe of the family that a table names, all else as it is by default."""
-    family = str(table.get("family", "gpt"))
-    if family not in FAMILIES:
-        raise ConfigError(f"family is '{family}'; it can be {' or '.join(FAMILIES)}")
-    return ClassifyRecipe(family=family, model=FAMILIES[family][1]())
-
-
 def resumed_recipe(run: Path, assignments: tuple[str, ...]) -> ClassifyRecipe:
     """The recipe of a run that goes on."""
-    return resumed(blank_recipe(read_recipe(run / "recipe.toml", "classify")), run, assignments)
+    return resumed(blank_recipe(ClassifyRecipe, read_recipe(run / "recipe.toml", "classify")), run, assignments)
 
 
 def _of_section(section: str, assignments: tuple[str, ...]) -> tuple[str, ...]:

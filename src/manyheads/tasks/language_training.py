@@ -1,6 +1,7 @@
 """Training a language model: its recipe, its presets, its objective and its metric."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.ops.device import pick_device
 from manyheads.tasks.card import language_card
 from manyheads.tasks.language_data import Prepared, TextData, check_files, prepare
-from manyheads.tasks.runs import begin_run, read_recipe, refuse_other_task, resumed
+from manyheads.tasks.runs import Recipe, begin_run, read_recipe, refuse_other_task, resumed
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
 from manyheads.train.loop import Training
@@ -45,10 +46,7 @@ class LanguageRecipe:
 
     def __post_init__(self):
         refuse_other_task(self.task, "language")
-        if self.family not in FAMILIES:
-            raise ConfigError(f"family is '{self.family}'; it can be {' or '.join(FAMILIES)}")
-        if not isinstance(self.model, FAMILIES[self.family][1]):
-            raise ConfigError(f"family is {self.family}, but the sizes are another's; choose it by --preset instead")
+        refuse_other_family(self.family, self.model)
 
 
 def _adamw(**changes: Any) -> TrainConfig:
@@ -89,7 +87,7 @@ def build_recipe(
     if preset or named_in_file:
         recipe = preset_recipe(preset or str(named_in_file))
     elif "family" in table:
-        recipe = blank_recipe(table)
+        recipe = blank_recipe(LanguageRecipe, table)
     elif table or {"text", "pairs"} & set(given):
         recipe = preset_recipe("gpt2_tiny")
     else:
@@ -99,17 +97,24 @@ def build_recipe(
     return assigned(recipe, assignments)
 
 
-def blank_recipe(table: dict) -> LanguageRecipe:
-    """A recipe of the family that a table names, all else as it is by default."""
-    family = str(table.get("family", "gpt"))
+def refuse_other_family(family: str, model: object = None) -> None:
+    """A family must be known, and the sizes given must be its own."""
     if family not in FAMILIES:
         raise ConfigError(f"family is '{family}'; it can be {' or '.join(FAMILIES)}")
-    return LanguageRecipe(family=family, model=FAMILIES[family][1]())
+    if model is not None and not isinstance(model, FAMILIES[family][1]):
+        raise ConfigError(f"family is {family}, but the sizes are another's; choose it by --preset instead")
+
+
+def blank_recipe(kind: Callable[..., Recipe], table: dict) -> Recipe:
+    """A recipe of this kind and of the family that a table names, all else as it is by default."""
+    family = str(table.get("family", "gpt"))
+    refuse_other_family(family)
+    return kind(family=family, model=FAMILIES[family][1]())
 
 
 def resumed_recipe(run: Path, assignments: tuple[str, ...]) -> LanguageRecipe:
     """The recipe of a run that goes on."""
-    return resumed(blank_recipe(read_recipe(run / "recipe.toml", "language")), run, assignments)
+    return resumed(blank_recipe(LanguageRecipe, read_recipe(run / "recipe.toml", "language")), run, assignments)
 
 
 class LanguageJob:
