@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from manyheads.nn.cache import Cache
     from manyheads.nn.feedforward import FeedForward, GatedFeedForward
     from manyheads.nn.positions import Alibi, Buckets, Learned, Relative, Rotary, Sinusoidal
-    from manyheads.tasks.classify import TextClassifier
+    from manyheads.tasks.classify import Classifier
     from manyheads.tasks.language import LanguageModel
     from manyheads.tasks.translate import Translator
     from manyheads.text.language import LanguageTokenizer
@@ -29,7 +29,7 @@ _PLACES = {
     "manyheads.nn.feedforward": ("FeedForward", "GatedFeedForward"),
     "manyheads.nn.positions": ("Alibi", "Buckets", "Learned", "Relative", "Rotary", "Sinusoidal"),
     "manyheads.look.record": ("recorded_attention",),
-    "manyheads.tasks.classify": ("TextClassifier",),
+    "manyheads.tasks.classify": ("Classifier",),
     "manyheads.tasks.language": ("LanguageModel",),
     "manyheads.tasks.translate": ("Translator",),
     "manyheads.text.language": ("LanguageTokenizer",),
@@ -40,6 +40,7 @@ __all__ = [
     "Alibi",
     "Buckets",
     "Cache",
+    "Classifier",
     "FeedForward",
     "GPTConfig",
     "GatedFeedForward",
@@ -52,7 +53,6 @@ __all__ = [
     "Relative",
     "Rotary",
     "Sinusoidal",
-    "TextClassifier",
     "Tokenizer",
     "Transformer",
     "TransformerConfig",

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.models import gpt
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, PRESETS, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters, transformer_base
 
@@ -80,7 +80,7 @@ def test_gpt1_is_made_of_the_blocks_of_td():
 
 def test_fine_tuning_adds_a_single_matrix():
     body = GPT(decoder_only())
-    model = Classifier(body, ("bad", "so so", "good"))
+    model = DecoderClassifier(body, ("bad", "so so", "good"))
     added = {name: tuple(tensor.shape) for name, tensor in model.named_parameters() if not name.startswith("body.")}
     assert added == {"score.weight": (3, 12)}
     assert parameters(model) - parameters(body) == 3 * 12
@@ -88,7 +88,7 @@ def test_fine_tuning_adds_a_single_matrix():
 
 @torch.no_grad()
 def test_the_last_token_has_read_the_whole_text_and_padding_behind_it_is_not_read():
-    model = Classifier(randomised(GPT(decoder_only())), ("no", "yes")).eval()
+    model = DecoderClassifier(randomised(GPT(decoder_only())), ("no", "yes")).eval()
     lengths = torch.tensor([5, 7])
     found = model(IDS, lengths)
     assert found.shape == (2, 2)
@@ -105,7 +105,7 @@ def test_the_last_token_has_read_the_whole_text_and_padding_behind_it_is_not_rea
 @torch.no_grad()
 def test_while_it_is_fine_tuned_it_can_still_predict_the_next_token():
     body = randomised(GPT(decoder_only()))
-    model = Classifier(body, ("no", "yes"))
+    model = DecoderClassifier(body, ("no", "yes"))
     states = model.states(IDS)
     assert_close(body.output(states), body(IDS))  # the auxiliary loss, from the states that the scores are made of
     assert_close(model.scores(states, torch.tensor([5, 7])), model(IDS, torch.tensor([5, 7])))

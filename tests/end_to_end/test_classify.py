@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.tasks.classify import TextClassifier
+from manyheads.tasks.classify import Classifier
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import Checkpoints, first_difference
 
@@ -209,6 +209,6 @@ def test_the_model_opens_in_transformers_with_the_same_logits(folder, tmp_path, 
     texts = [text for text, _ in sentences(7, seed=5)]
     with torch.no_grad():
         logits = theirs(**tokenizer(texts, padding=True, return_tensors="pt")).logits
-    ours = TextClassifier.load(tmp_path, device="cpu")
+    ours = Classifier.load(tmp_path, device="cpu")
     assert_close(ours.probabilities(texts), logits.softmax(dim=1))
     assert [label.name for label in ours(texts)] == [theirs.config.id2label[int(row.argmax())] for row in logits]

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_model, save_model
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.text.language import LanguageTokenizer
@@ -223,7 +223,7 @@ def padded(tokenizer):
 
 @both
 def test_a_classifier_gives_the_same_there(tmp_path, tokenizer, order):
-    model = Classifier(tiny(tokenizer, order), ("bad", "so so", "good"), "pair")
+    model = DecoderClassifier(tiny(tokenizer, order), ("bad", "so so", "good"), "pair")
     torch.nn.init.normal_(model.score.weight)
     save_model(tmp_path / "model", model.eval(), tokenizer, "card")
     theirs = opened_by_them(THEIRS[order][2], tmp_path / "model")
@@ -235,7 +235,7 @@ def test_a_classifier_gives_the_same_there(tmp_path, tokenizer, order):
         attended = (torch.arange(8) < lengths[:, None]).long()
         assert_close(theirs(ids, attention_mask=attended).logits, expected, atol=1e-4, rtol=0)
         assert not torch.allclose(model(ids, lengths - 1), expected, atol=1e-2)
-    again, _ = load_model(tmp_path / "model", kinds=(Classifier,))
+    again, _ = load_model(tmp_path / "model", kinds=(DecoderClassifier,))
     assert (again.names, again.form, again.config) == (model.names, "pair", model.config)
     assert torch.equal(again(ids, lengths), expected)
     assert torch.equal(again.body(ids), model.body(ids))  # the tied output too
@@ -258,10 +258,10 @@ def test_a_chooser_and_a_classifier_of_our_own_kind_come_back(tmp_path, tokenize
     ids, lengths = padded(tokenizer)
     bodies = {"gpt2": tiny(tokenizer), "manyheads-gpt": tiny(tokenizer, norm="rms", tied=False)}
     for kind, body in bodies.items():
-        model = Classifier(body, form="choice").eval()
+        model = DecoderClassifier(body, form="choice").eval()
         save_model(tmp_path / kind, model, tokenizer, "card")
         assert json.loads((tmp_path / kind / "config.json").read_text())["model_type"] == kind
-        again, _ = load_model(tmp_path / kind, kinds=(Classifier,))
+        again, _ = load_model(tmp_path / kind, kinds=(DecoderClassifier,))
         assert (again.names, again.form) == ((), "choice")
         assert torch.equal(again(ids, lengths), model(ids, lengths))
         assert torch.equal(again.body(ids), model.body(ids))

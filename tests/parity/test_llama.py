@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.interop.directory import load_model, save_model
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.ops import rotary
@@ -206,7 +206,7 @@ def test_what_they_cannot_express_keeps_our_own_type_and_comes_back_equal(tmp_pa
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_classifier_gives_the_same_there(tmp_path, tokenizer, tied):
-    model = Classifier(tiny(tokenizer, tied=tied), ("bad", "so so", "good"))
+    model = DecoderClassifier(tiny(tokenizer, tied=tied), ("bad", "so so", "good"))
     torch.nn.init.normal_(model.score.weight)
     save_model(tmp_path / "model", model.eval(), tokenizer, "card")
     theirs = opened_by_them(transformers.LlamaForSequenceClassification, tmp_path / "model")
@@ -227,7 +227,7 @@ def test_a_classifier_of_theirs_opens(tmp_path, tokenizer):
     theirs = theirs_of(kind, tokenizer, num_labels=5, pad_token_id=tokenizer.end, tie_word_embeddings=True)
     theirs.save_pretrained(tmp_path)
     tokenizer.save(tmp_path)
-    ours, _ = load_model(tmp_path, kinds=(Classifier,))
+    ours, _ = load_model(tmp_path, kinds=(DecoderClassifier,))
     ids = torch.randint(1, len(tokenizer), (3, 8))
     with torch.no_grad():
         assert_close(ours(ids, torch.tensor([8, 8, 8])), theirs(ids).logits, atol=1e-4, rtol=0)

@@ -18,7 +18,8 @@ def train_classify(
     train: Annotated[
         list[str] | None,
         typer.Option(
-            help="A .tsv with a text (or two) and a label, or a .jsonl with context, choices and answer.",
+            help="A .tsv, .csv or .jsonl with a text (or two) and a label, a .jsonl with context, choices and answer, "
+            "or a folder with train.tsv and dev.tsv.",
             metavar="FILE…",
         ),
     ] = None,
@@ -29,14 +30,19 @@ def train_classify(
         list[str] | None,
         typer.Option(help="Columns of a .tsv by name or number (from 1), the label last.", metavar="A [B] LABEL"),
     ] = None,
+    regression: Annotated[bool, typer.Option("--regression", help="Labels are numbers, to be met closely.")] = False,
     model: Annotated[
         Path | None,
-        typer.Option(help="The language model to fine-tune: a run or model directory, or a gpt2 or llama checkpoint."),
+        typer.Option(help="The pre-trained model: a run or model directory, or a bert, gpt2 or llama checkpoint."),
     ] = None,
+    freeze: Annotated[bool, typer.Option("--freeze", help="Only what stands on top of the model learns.")] = False,
     out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/classify"),
     preset: Annotated[
         str | None,
-        typer.Option(help="Without --model, the size of an untrained one: gpt2_tiny, or any that train language has."),
+        typer.Option(
+            help="Without --model, the size of an untrained one: bert_tiny, bert_mini, bert_small, bert_medium, "
+            "bert_base, bert_large, or any that train language has."
+        ),
     ] = None,
     recipe: Recipe = None,
     set_: Set = None,
@@ -44,10 +50,13 @@ def train_classify(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Train a classifier of texts, pairs of texts or multiple choice: a language model, fine-tuned as GPT-1 was."""
+    """Train a classifier of texts, pairs of texts or multiple choice: an encoder (BERT) or a decoder (GPT, Llama)."""
     from manyheads.tasks.classify_training import build_recipe, resumed_recipe, train_classifier
 
-    given = {"train": train, "valid": valid, "columns": columns, "model": model}
+    given = {
+        **{"train": train, "valid": valid, "columns": columns, "regression": regression},
+        **{"model": model, "freeze": freeze},
+    }
     task = Task("classify", build_recipe, resumed_recipe, train_classifier, "manyheads classify {out} < in.txt")
     options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
     run(task, out, given, **options, resume=resume, overwrite=overwrite)
@@ -57,19 +66,29 @@ def classify(
     model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Label standard input, one example a line: a text, two with a tab between, or JSON with context and choices."""
-    from manyheads.tasks.classify import TextClassifier
+    """Label standard input, one example a line: a text, two with a tab between, or JSON with context and choices.
 
-    classifier = TextClassifier.load(model, device=device)
+    Prints the likeliest label and its probability, or the number that a model of numbers gives.
+    """
+    from manyheads.core.log import warn
+    from manyheads.tasks.classify import Classifier, Label
+
+    classifier = Classifier.load(model, device=device)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
-    examples = _examples(classifier.form)
+    examples, empty = _examples(classifier.form), 0
     # A person who types wants an answer after each line.
     while chunk := list(islice(examples, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
+        empty += sum(not "".join(map(str, example)).strip() for example in chunk)
         for found in classifier(chunk):
+            if not isinstance(found, Label):
+                print(f"{found:.4f}")
+                continue
             # A choice may have several lines.
             number = f"{found.index}\t" if classifier.form == "choice" else ""
             print(f"{number}{' '.join(found.name.split())}\t{found.probability:.4f}")
         sys.stdout.flush()
+    if empty:
+        warn(f"{empty:,} lines are empty; what is said of them means nothing")
 
 
 def _examples(form: str) -> Iterator[Any]:

@@ -24,17 +24,17 @@ class ExampleStore:
     examples: np.ndarray
     """Where each example begins among the rows, and at last where the final one ends."""
     labels: np.ndarray
-    """The number of what is right, one for each example."""
+    """Of each example the number of the right label, or as floats the number that is right itself."""
 
     @classmethod
-    def of(cls, examples: Sequence[Sequence[list[int]]], labels: Sequence[int]) -> "ExampleStore":
+    def of(cls, examples: Sequence[Sequence[list[int]]], labels: Sequence[int] | Sequence[float]) -> "ExampleStore":
         """The store of examples that are lists of rows."""
         rows = [row for example in examples for row in example]
         return cls(
             ids=np.array([each for row in rows for each in row], dtype=np.int32),
             rows=_bounds([len(row) for row in rows]),
             examples=_bounds([len(example) for example in examples]),
-            labels=np.array(labels, dtype=np.int64),
+            labels=np.array(labels, dtype=np.float32 if isinstance(labels[0], float) else np.int64),
         )
 
     @classmethod
@@ -131,7 +131,7 @@ class ExampleBatches:
 
 
 def padded(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of ids side by side, [R, T], and their lengths; nothing looks ahead, so that any id serves as padding."""
+    """Rows of ids side by side, [R, T], and their lengths; nothing looks at padding, so that any id serves."""
     lengths = torch.tensor([len(row) for row in rows])
     ids = torch.zeros(len(rows), int(lengths.max()), dtype=torch.long)
     for place, row in enumerate(rows):
@@ -144,3 +144,15 @@ def candidates_of(counts: Sequence[int]) -> Tensor:
     places = torch.arange(max(counts)).expand(len(counts), -1)
     count, first = torch.tensor(counts)[:, None], torch.tensor([0, *np.cumsum(counts)[:-1].tolist()])[:, None]
     return torch.where(places < count, first + places, -1)
+
+
+def grouped(lengths: Sequence[int], cells: int) -> Iterator[list[int]]:
+    """Places of rows of about the same length, as many at a time as fit into `cells` tokens with their padding."""
+    group: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and (len(group) + 1) * lengths[place] > cells:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group

@@ -14,7 +14,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.interop.head import with_score
 from manyheads.interop.rest import ends, read_rest, refuse, with_rest
 from manyheads.interop.weights import read_into
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
@@ -149,12 +149,12 @@ def read_config(table: dict[str, Any]) -> GPTConfig:
     return read_rest(table, config)
 
 
-def write_tensors(model: GPT | Classifier) -> dict[str, Tensor]:
+def write_tensors(model: GPT | DecoderClassifier) -> dict[str, Tensor]:
     """Our weights under their names and in their layout."""
     return {name: view.contiguous() for name, view in views(model).items()}
 
 
-def read_tensors(model: GPT | Classifier, theirs: Mapping[str, Tensor]) -> None:
+def read_tensors(model: GPT | DecoderClassifier, theirs: Mapping[str, Tensor]) -> None:
     """Loads their weights; a name left over on either side is an error."""
     own = views(model)
     if not any(name.startswith(_PREFIX) for name in theirs):  # as in the files of the first GPT-2
@@ -163,9 +163,9 @@ def read_tensors(model: GPT | Classifier, theirs: Mapping[str, Tensor]) -> None:
     read_into(own, theirs, f"a {_PUBLISHED[config.norm_order].name}", _HARMLESS)
 
 
-def views(model: GPT | Classifier) -> dict[str, Tensor]:
+def views(model: GPT | DecoderClassifier) -> dict[str, Tensor]:
     """Their names over our weights."""
-    if isinstance(model, Classifier):
+    if isinstance(model, DecoderClassifier):
         return with_score(model, views(model.body))  # type: ignore
     published = _PUBLISHED[model.config.norm_order]
     theirs = {

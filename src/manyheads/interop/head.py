@@ -7,7 +7,7 @@ from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.rest import KEY
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 
 _SUFFIX = "ForSequenceClassification"
 _ARCHITECTURES = {"gpt2": "GPT2", "openai-gpt": "OpenAIGPT", "llama": "Llama"}
@@ -19,41 +19,58 @@ def is_classifier(table: dict[str, Any]) -> bool:
     return any(str(name).endswith(_SUFFIX) for name in table.get("architectures") or ())
 
 
-def write_config(table: dict[str, Any], model: Classifier, pad: int | None) -> dict[str, Any]:
-    """The config of the classifier's body as that of the classifier; transformers finds a text's end by its padding."""
-    names = model.names or tuple(f"LABEL_{each}" for each in range(model.score.out_features))
-    problem = {"problem_type": "single_label_classification"} if len(names) > 1 else {}
-    return {
+def write_config(table: dict[str, Any], model: DecoderClassifier) -> dict[str, Any]:
+    """The config of the classifier's body as that of the classifier."""
+    architecture = _ARCHITECTURES.get(table["model_type"], type(model.body).__name__) + _SUFFIX
+    return label_fields({**table, "architectures": [architecture]}, model.names, model.form)
+
+
+def label_fields(table: dict[str, Any], names: tuple[str, ...], form: str | None = None) -> dict[str, Any]:
+    """A config with the names of labels; without any there is one number, which only a choice does not mean as such.
+
+    A classifier's `form` is what it takes.
+    """
+    shown = names or ("LABEL_0",)
+    table = {
         **table,
-        "architectures": [_ARCHITECTURES.get(table["model_type"], type(model.body).__name__) + _SUFFIX],
-        "id2label": {str(each): name for each, name in enumerate(names)},
-        "label2id": {name: each for each, name in enumerate(names)},
-        **problem,
-        "pad_token_id": pad,
-        KEY: {**table.get(KEY, {}), "form": model.form},
+        "id2label": {str(each): name for each, name in enumerate(shown)},
+        "label2id": {name: each for each, name in enumerate(shown)},
     }
+    if form is None:
+        return table
+    problem = {"problem_type": "single_label_classification"} if names else {}
+    problem = {"problem_type": "regression"} if not names and form != "choice" else problem
+    return {**table, **problem, KEY: {**table.get(KEY, {}), "form": form}}
 
 
-def read_names(table: dict[str, Any]) -> tuple[tuple[str, ...], str]:
-    """The labels' names and the form of what is classified."""
+def read_form(table: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """The labels' names, none where a number is given, and the form of what is classified."""
     form = table.get(KEY, {}).get("form", "text")
     if form not in FORMS:
         raise CheckpointError(f"this classifier is of the form {form}; known are {', '.join(FORMS)}")
-    if table.get("problem_type") == "multi_label_classification":
+    problem = table.get("problem_type")
+    if problem == "multi_label_classification":
         raise CheckpointError("this classifier gives a text several labels at once; only one label each is known")
-    if form == "choice":
-        return (), form
+    names = names_of(table)
+    numbers = problem == "regression" or (problem is None and len(names) == 1)
+    if problem == "regression" and len(names) > 1:
+        raise CheckpointError(f"this model gives a text {len(names)} numbers at once; only one number each is known")
+    return (() if form == "choice" or numbers else names), form
+
+
+def names_of(table: dict[str, Any]) -> tuple[str, ...]:
+    """The names of all labels; where a config has none, those that transformers would give two."""
     labels = table.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-    return tuple(str(labels[each]) for each in sorted(labels, key=int)), form
+    return tuple(str(labels[each]) for each in sorted(labels, key=int))
 
 
-def with_score(model: Classifier, views: dict[str, Tensor]) -> dict[str, Tensor]:
+def with_score(model: DecoderClassifier, views: dict[str, Tensor]) -> dict[str, Tensor]:
     """Their names over the body's weights as those over the classifier's, which has no output projection."""
     views = {name: view for name, view in views.items() if name != "lm_head.weight"}
     return {**views, "score.weight": model.score.weight.detach()}
 
 
 @torch.no_grad()
-def fill_output(model: Classifier) -> None:
+def fill_output(model: DecoderClassifier) -> None:
     """Gives the output projection, which their file has not, the embedding's weights."""
     model.body.output.weight.copy_(model.body.embedding.weight)  # type: ignore

@@ -11,7 +11,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.interop.head import with_score
 from manyheads.interop.rest import ends, read_rest, refuse, with_rest
 from manyheads.interop.weights import read_into
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.positions import PositionsConfig
@@ -171,12 +171,12 @@ def _refuse_other_yarn(rope: dict[str, Any], factor: float) -> None:
     refuse(rope, "this YaRN", beta_fast=32, beta_slow=1, mscale=None, mscale_all_dim=None, truncate=True)
 
 
-def write_tensors(model: Llama | Classifier) -> dict[str, Tensor]:
+def write_tensors(model: Llama | DecoderClassifier) -> dict[str, Tensor]:
     """Our weights under their names."""
     return {name: view.contiguous() for name, view in views(model).items()}
 
 
-def read_tensors(model: Llama | Classifier, theirs: Mapping[str, Tensor]) -> None:
+def read_tensors(model: Llama | DecoderClassifier, theirs: Mapping[str, Tensor]) -> None:
     """Loads their weights; a name left over on either side is an error."""
     own = views(model)
     if not any(name.startswith(_PREFIX) for name in theirs):
@@ -184,9 +184,9 @@ def read_tensors(model: Llama | Classifier, theirs: Mapping[str, Tensor]) -> Non
     read_into(own, theirs, "a Llama", _HARMLESS)
 
 
-def views(model: Llama | Classifier) -> dict[str, Tensor]:
+def views(model: Llama | DecoderClassifier) -> dict[str, Tensor]:
     """Their names over our weights."""
-    if isinstance(model, Classifier):
+    if isinstance(model, DecoderClassifier):
         return with_score(model, views(model.body))  # type: ignore
     found = {}
     for ours, parameter in model.named_parameters():

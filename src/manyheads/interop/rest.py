@@ -8,6 +8,7 @@ from manyheads.core.configs import updated
 from manyheads.core.errors import CheckpointError
 
 KEY = "manyheads"
+HEADS = ("form", "impossible")  # what is kept there of a model on top, and is no field of a config
 
 Config = TypeVar("Config")
 
@@ -20,7 +21,7 @@ def with_rest(table: dict[str, Any], config: Config, read: Callable[[dict[str, A
 
 def read_rest(table: dict[str, Any], config: Config) -> Config:
     """Our config as their fields say it, with those that were kept beside them."""
-    return updated(config, {name: value for name, value in table.get(KEY, {}).items() if name != "form"})
+    return updated(config, {name: value for name, value in table.get(KEY, {}).items() if name not in HEADS})
 
 
 def _difference(config: Any, other: Any) -> dict[str, Any]:

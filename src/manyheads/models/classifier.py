@@ -6,11 +6,11 @@ from torch import Tensor, nn
 from manyheads.nn.linear import Linear
 
 
-class Classifier(nn.Module):
+class DecoderClassifier(nn.Module):
     """The state of a text's last token through one linear layer: [batch, labels].
 
-    That token has seen the whole text. Of the form "text" or "pair" there is a number for each of the labels' `names`;
-    of the form "choice" there is one, the score of a candidate among those it is compared with.
+    That token has seen the whole text. There is a number for each of the labels' `names`; without names there is one:
+    the number that a text is given, or of the form "choice" the score of a candidate among those it is compared with.
     """
 
     def __init__(self, body: nn.Module, names: tuple[str, ...] = (), form: str = "text"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from manyheads.core.configs import refuse_uneven_heads
@@ -56,9 +57,20 @@ class MultiHeadAttention(nn.Module):
         self.kernel = kernel
 
     def forward(
-        self, x: Tensor, memory: Tensor | None = None, *, mask: Tensor | None = None, cache: Cache | None = None
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        cache: Cache | None = None,
+        groups: list[tuple[int, int]] | None = None,
     ) -> Tensor:
-        """[B, T, W] in and out; `memory` may have fewer rows than x when several rows (beams) share one."""
+        """[B, T, W] in and out; `memory` may have fewer rows than x when several rows (beams) share one.
+
+        With `groups`, x is [1, N, W]: rows of different lengths end to end (`ops.packing`), each looking at itself.
+        """
+        if groups is not None:
+            return self._within_groups(x, groups)
         if memory is None:
             q, k, v, options = self._own_keys(x, mask, cache)
         else:
@@ -67,6 +79,18 @@ class MultiHeadAttention(nn.Module):
         # Beams that were queries of one sentence are rows again.
         out = out.transpose(1, 2).reshape(x.shape[0], x.shape[1], self.heads * self.value_width)
         return self.output(out)
+
+    def _within_groups(self, x: Tensor, groups: list[tuple[int, int]]) -> Tensor:
+        found = []
+        for rows, (count, length) in zip(
+            self.projection(x)[0].split([count * length for count, length in groups]), groups
+        ):
+            q, k, v = rows.unflatten(0, (count, length)).split(self.parts, dim=-1)
+            q, k, v = self._by_heads(q, self.heads), self._by_heads(k), self._by_heads(v)
+            dropout = self.dropout if self.training else 0.0
+            out = self.kernel(q, k, v, mask=None, bias=None, causal=self.causal, dropout=dropout)
+            found.append(out.transpose(1, 2).reshape(count * length, self.heads * self.value_width))
+        return self.output(torch.cat(found)[None])
 
     def _own_keys(self, x: Tensor, mask: Tensor | None, cache: Cache | None):
         q, k, v = self.projection(x).split(self.parts, dim=-1)

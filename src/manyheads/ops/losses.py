@@ -123,6 +123,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         kernel = _kernel(states_NW, len(weight))
         grad_states = torch.empty_like(states_NW)
         grad_weight = torch.zeros_like(weight, dtype=weight_VW.dtype)
+        grad_bias = torch.zeros_like(bias, dtype=bias_V.dtype) if ctx.needs_input_grad[2] else None
         total = states_NW.new_zeros((), dtype=torch.float32)
         likelihood = total.clone()
         for states, targets, grad in zip(states_NW.split(chunk), targets_N.split(chunk), grad_states.split(chunk)):
@@ -131,11 +132,15 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             likelihood += plain
             torch.mm(gradient, weight, out=grad)
             grad_weight += gradient.T @ states
-        ctx.save_for_backward(grad_states, grad_weight[: len(weight_VW)])
+            if grad_bias is not None:
+                grad_bias += gradient.sum(dim=0)
+        bias_grad = None if grad_bias is None else grad_bias[: len(weight_VW)]
+        ctx.save_for_backward(grad_states, grad_weight[: len(weight_VW)], bias_grad)
         ctx.mark_non_differentiable(likelihood)
         return total, likelihood
 
     @staticmethod
     def backward(ctx, grad_total, _):  # type: ignore
-        grad_states, grad_weight = ctx.saved_tensors
-        return grad_states * grad_total, grad_weight * grad_total, None, None, None, None, None
+        grad_states, grad_weight, grad_bias = ctx.saved_tensors
+        grad_bias = None if grad_bias is None else grad_bias * grad_total
+        return grad_states * grad_total, grad_weight * grad_total, grad_bias, None, None, None, None

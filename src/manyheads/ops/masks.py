@@ -25,3 +25,8 @@ def padding_mask(ids_BK: Tensor, pad: int) -> Tensor | None:
     if ids_BK.device.type == "cpu" and bool(real_BK.all()):
         return None
     return real_BK[:, None, None, :]
+
+
+def length_mask(lengths_B: Tensor, keys: int) -> Tensor:
+    """[B, 1, 1, K]: the first of each row, as many as its length says, may be looked at."""
+    return (torch.arange(keys, device=lengths_B.device) < lengths_B[:, None])[:, None, None, :]

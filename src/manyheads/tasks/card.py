@@ -71,7 +71,7 @@ pipeline_tag: text-classification
 A decoder-only Transformer with one linear layer on the state of its last token, trained on {examples:,} examples as
 GPT-1 was fine-tuned (Radford et al. 2018); these are its weights {which}. It reads
 {shape}. {labels}
-`manyheads classify`, `manyheads.tasks.classify.TextClassifier` and, where `config.json` says gpt2, openai-gpt or llama,
+`manyheads classify`, `manyheads.tasks.classify.Classifier` and, where `config.json` says gpt2, openai-gpt or llama,
 transformers' `AutoModelForSequenceClassification` open this directory.
 
 | on validation data | |

@@ -1,6 +1,7 @@
-"""The data of a classifier: labelled texts as the rows of ids that GPT-1 was fine-tuned on."""
+"""The data of a classifier: labelled texts as the rows of ids that GPT-1 and BERT were fine-tuned on."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +10,17 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import say, warn
+from manyheads.data.corpus import COMPRESSED
 from manyheads.data.example_batches import ExampleBatches, ExampleStore
 from manyheads.data.examples import Example, ExampleFile, read_examples
 from manyheads.tasks.language_data import DELIMITER
+from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 
 START, EXTRACT = "<start>", "<extract>"
 HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
+SHOWN = 20  # labels in a message
+UNBALANCED = 0.8  # the share of one label from which accuracy says little
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,13 +28,18 @@ class ExampleData:
     """Which examples a classifier learns from, and how they are cut into tokens and batches."""
 
     train: tuple[str, ...] = ()
-    """Files with examples, plain, .gz or .xz: .tsv (a text or two, a label) or .jsonl (context, choices, answer)."""
+    """Files with examples, plain, .gz or .xz: .tsv, .csv or .jsonl (a text or two and a label, or context, choices and
+    answer); or folders with train.tsv and dev.tsv, or with files .pos and .neg."""
     valid: tuple[str, ...] = ()
-    """Examples for validation; without any, every 10th is held out, up to 1,000."""
+    """Examples for validation; without any, the dev.tsv of folders, else every 10th is held out, up to 1,000."""
     columns: tuple[str, ...] = ()
     """Names or numbers (from 1) of the columns of a .tsv, the label last; unset: what the header says, or all."""
+    regression: bool = False
+    """Whether labels are numbers that are to be met as closely as possible."""
     vocabulary: int = 8000
     """Tokens of the tokenizer that is trained, where no pre-trained model brings its own."""
+    lowercase: bool = True
+    """Whether the tokenizer that is trained for an encoder makes capitals small."""
     examples: int = 32
     """Examples in a batch."""
 
@@ -56,17 +66,20 @@ def read_all(data: ExampleData, *, quiet: bool = False) -> Labelled:
     """Reads every example, and refuses what cannot be learned from."""
     if not data.train:
         raise ConfigError("there are no examples to learn from; give a .tsv or .jsonl file with --train")
-    files = [read_examples(Path(name), data.columns) for name in data.train]
-    others = [read_examples(Path(name), data.columns) for name in data.valid]
+    valid = data.valid or tuple(name for name in data.train if _has_dev(Path(name)))
+    files = [read_examples(Path(name), data.columns, "train") for name in data.train]
+    others = [read_examples(Path(name), data.columns, "dev") for name in valid]
     form = files[0].form
     for file in (*files, *others):
         if file.form != form:
             raise DataError(f"{file.path} is of the form {file.form}, but {files[0].path} of the form {form}")
-    names = () if form == "choice" else _names(files)
-    if form != "choice":
-        _refuse_unknown(others, names)
+    if form == "choice" and data.regression:
+        raise ConfigError("--regression is for numbers, but these are choices with an answer; leave it away")
+    names = () if form == "choice" or data.regression else _names(files)
+    for file in (*files, *others):
+        refuse_unknown(file, names, data.regression)
     if not quiet:
-        _tell(files, others)
+        _tell(files, others, data.regression)
     train = [example for file in files for example in file.examples]
     if others:
         return Labelled(form, names, train, [example for file in others for example in file.examples])
@@ -77,53 +90,85 @@ def read_all(data: ExampleData, *, quiet: bool = False) -> Labelled:
     return Labelled(form, names, rest, [train[number] for number in held])
 
 
+def _has_dev(folder: Path) -> bool:
+    return any((folder / f"dev.tsv{packed}").is_file() for packed in ("", *COMPRESSED))
+
+
 def _names(files: list[ExampleFile]) -> tuple[str, ...]:
-    counts = Counter(example.label for file in files for example in file.examples)
+    counts = _counts(files)
     examples = sum(counts.values())
     if len(counts) < 2:
         raise DataError(f"{files[0].path}: every example has the label {next(iter(counts))}; there must be two or more")
     if len(counts) == examples > 2:
         raise DataError(
             f"{files[0].path}: each of its {examples:,} examples has a label of its own; say which column is the "
-            "label, as the last of --columns"
+            "label, as the last of --columns, or that labels are numbers to be met, with --regression"
         )
     by_number = all(name.removeprefix("-").isdecimal() for name in counts)
     return tuple(sorted(counts, key=int if by_number else None))
 
 
-def _refuse_unknown(files: list[ExampleFile], names: tuple[str, ...]) -> None:
-    for file in files:
-        for example in file.examples:
-            if example.label not in names:
-                known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-                raise DataError(
-                    f"{file.path}, line {example.line}: the label {example.label!r} is not among those of the training "
-                    f"examples ({known}); mend the line or add examples of it"
-                )
+def _counts(files: list[ExampleFile]) -> Counter[str]:
+    return Counter(example.label for file in files for example in file.examples)
 
 
-def _tell(files: list[ExampleFile], others: list[ExampleFile]) -> None:
+def refuse_unknown(file: ExampleFile, names: tuple[str, ...], regression: bool) -> None:
+    """Every label must be one of the names, or a number where that is what is learned."""
+    for example in file.examples:
+        place = f"{file.path}, line {example.line}"
+        if regression:
+            as_number(example.label, place)
+        elif file.form != "choice" and example.label not in names:
+            known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+            raise DataError(
+                f"{place}: the label {example.label!r} is not among those of the training examples ({known}); mend the "
+                "line or add examples of it"
+            )
+
+
+def as_number(label: str, place: str) -> float:
+    """The number that a label is; `place` begins the sentence where it is none."""
+    try:
+        number = float(label)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{place}: {label!r} is not a number; mend the line, or name other --columns, the number last")
+    return number
+
+
+def _tell(files: list[ExampleFile], others: list[ExampleFile], regression: bool) -> None:
     for file in (*files, *others):
         if file.empty:
             count, first = len(file.empty), file.empty[0]
             warn(f"{file.path}: {count:,} examples with an empty text are left out, the first of them in line {first}")
-    counts = Counter(example.label for file in files for example in file.examples)
+    counts = _counts(files)
     for file in files:
         first = file.examples[0]
-        if file.form != "choice" and first.line == 1 and counts[first.label] == 1:
+        if file.form != "choice" and first.line == 1 and counts[first.label] == 1 and not regression:
             warn(f"{file.path}: only line 1 has the label {first.label!r}; if it is a header, name its --columns")
+    if regression or files[0].form == "choice":
+        return
+    say("labels: " + ", ".join(f"{name} {count:,}" for name, count in counts.most_common(SHOWN)))
+    name, most = counts.most_common(1)[0]
+    if most > UNBALANCED * counts.total():
+        share = 100 * most / counts.total()
+        warn(f"{share:.0f} % of the examples are {name}: so much accuracy is had by always saying it; look at F1 too")
 
 
 class Wrapping:
-    """Texts as a model reads them: `<start> text <extract>`, and with two of them `<delimiter>` between.
+    """Texts as a model reads them: `<start> text <extract>`, and with two of them `<delimiter>` between; as BERT reads
+    them, `[CLS] text [SEP]` and `[CLS] text [SEP] text [SEP]`.
 
     What is longer than the model sees loses the end of its first text, and where that would cost more than half of
-    the place, the end of the second too; `<extract>` always stays.
+    the place, the end of the second too; the marks always stay.
     """
 
-    def __init__(self, tokenizer: LanguageTokenizer, context: int):
+    def __init__(self, tokenizer: LanguageTokenizer | EncoderTokenizer, context: int):
         self.tokenizer = tokenizer
-        if tokenizer.pieces(tokenizer.encode_wrapped([""])[0]) == [START, EXTRACT]:
+        if isinstance(tokenizer, EncoderTokenizer):
+            self.start, self.between, self.behind = [tokenizer.start], [tokenizer.separator], [tokenizer.separator]
+        elif tokenizer.pieces(tokenizer.encode_wrapped([""])[0]) == [START, EXTRACT]:
             self.start, self.between, self.behind = ([tokenizer.identity(name)] for name in (START, DELIMITER, EXTRACT))
         else:  # a classifier that was fine-tuned elsewhere has none of them, and perhaps a template of its own
             self.start, self.between, self.behind = tokenizer.start, [], tokenizer.behind
@@ -148,7 +193,7 @@ class Wrapping:
         else:
             body = first[:room]
         # A tokenizer without marks can make nothing of nothing.
-        return [*self.start, *body, *self.behind] or [self.tokenizer.end or 0]
+        return [*self.start, *body, *self.behind] or [getattr(self.tokenizer, "end", None) or 0]
 
 
 def parts_of(form: str, texts: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -166,7 +211,7 @@ def with_marks(tokenizer: LanguageTokenizer) -> LanguageTokenizer:
 class Prepared:
     """The data of a run, ready to train on."""
 
-    tokenizer: LanguageTokenizer
+    tokenizer: LanguageTokenizer | EncoderTokenizer
     form: str
     names: tuple[str, ...]
     train: ExampleStore
@@ -178,43 +223,58 @@ class Prepared:
         return ExampleBatches(store, size=data.examples, choice=self.form == "choice", seed=seed, shuffle=shuffle)
 
 
-def prepare(data: ExampleData, context: int, tokenizer: LanguageTokenizer | None, run: Path) -> Prepared:
-    """Reads all examples, trains the tokenizer where none is given, and lays the token ids down in the run.
+def prepare(
+    kind: type[LanguageTokenizer] | type[EncoderTokenizer],
+    data: ExampleData,
+    context: int,
+    tokenizer: LanguageTokenizer | EncoderTokenizer | None,
+    run: Path,
+) -> Prepared:
+    """Reads all examples, trains a tokenizer of this kind where none is given, and lays the token ids down in the run.
 
     A run that goes on finds them in `run/tokenizer` and `run/data` and asks for no file again.
     """
     tokenizer_directory, directory = run / "tokenizer", run / "data"
     if not (directory / "examples.json").exists():
         found = read_all(data)
-        if tokenizer is None:
-            texts = (text.strip() for example in found.train for text in example.texts)
-            tokenizer = LanguageTokenizer.train(texts, data.vocabulary)
-        tokenizer = with_marks(tokenizer)
+        tokenizer = tokenizer or _trained(kind, found, data)
+        if isinstance(tokenizer, LanguageTokenizer):
+            tokenizer = with_marks(tokenizer)
         with directory_written_atomically(tokenizer_directory) as unfinished:
             tokenizer.save(unfinished, context)
         with directory_written_atomically(directory) as unfinished:
-            _write(found, Wrapping(tokenizer, context), unfinished)
-    tokenizer = LanguageTokenizer.load(tokenizer_directory)
+            _write(found, Wrapping(tokenizer, context), data.regression, unfinished)
     about = json.loads((directory / "examples.json").read_text(encoding="utf-8"))
     stores = [ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
-    return Prepared(tokenizer, about["form"], tuple(about["names"]), *stores)
+    return Prepared(kind.load(tokenizer_directory), about["form"], tuple(about["names"]), *stores)
 
 
-def _write(found: Labelled, wrapping: Wrapping, directory: Path) -> None:
+def _trained(
+    kind: type[LanguageTokenizer] | type[EncoderTokenizer], found: Labelled, data: ExampleData
+) -> LanguageTokenizer | EncoderTokenizer:
+    texts = (text.strip() for example in found.train for text in example.texts)
+    if kind is EncoderTokenizer:
+        return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
+    return LanguageTokenizer.train(texts, data.vocabulary)
+
+
+def _write(found: Labelled, wrapping: Wrapping, regression: bool, directory: Path) -> None:
     for part, examples in (("train", found.train), ("valid", found.valid)):
-        _store(found, examples, wrapping).save(directory / f"{part}.safetensors")
+        _store(found, examples, wrapping, regression).save(directory / f"{part}.safetensors")
     about = {"form": found.form, "names": found.names}
     (directory / "examples.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
-    what = f"{len(found.names)} labels" if found.names else "choices"
+    what = "numbers" if regression else f"{len(found.names)} labels" if found.names else "choices"
     say(f"{len(found.train):,} examples to learn from, {len(found.valid):,} to validate on, {what}")
     if wrapping.cut:
         warn(f"{wrapping.cut:,} texts are longer than the model's context and lose their end")
 
 
-def _store(found: Labelled, examples: list[Example], wrapping: Wrapping) -> ExampleStore:
+def _store(found: Labelled, examples: list[Example], wrapping: Wrapping, regression: bool) -> ExampleStore:
     parts = [parts_of(found.form, example.texts) for example in examples]
     flat = iter(wrapping.rows([part for each in parts for part in each]))
     rows = [[next(flat) for _ in each] for each in parts]
+    if regression:
+        return ExampleStore.of(rows, [float(example.label) for example in examples])
     numbers = {name: number for number, name in enumerate(found.names)}
     labels = [numbers[example.label] if numbers else int(example.label) for example in examples]
     return ExampleStore.of(rows, labels)

@@ -20,7 +20,7 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.ops.device import pick_device
 from manyheads.tasks.card import language_card
 from manyheads.tasks.language_data import Prepared, TextData, check_files, prepare
-from manyheads.tasks.runs import Recipe, begin_run, read_recipe, refuse_other_task, resumed
+from manyheads.tasks.runs import Recipe, begin_run, read_recipe, refuse_best_by, refuse_other_task, resumed
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
 from manyheads.train.loop import Training
@@ -164,8 +164,7 @@ def _refuse_the_impossible(recipe: LanguageRecipe, *, new: bool) -> None:
     pick_device(recipe.train.device)
     if new:
         check_files(recipe.data)
-    if recipe.train.best_by != "loss":
-        raise ConfigError(f"train.best_by is {recipe.train.best_by}, which is for translators; use loss")
+    refuse_best_by(recipe.train.best_by, ("loss",))
     if recipe.model.vocabulary or recipe.model.end is not None:
         raise ConfigError("model.vocabulary and model.end follow from the tokenizer; leave them away")
     with torch.device("meta"):

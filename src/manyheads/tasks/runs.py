@@ -55,6 +55,12 @@ def refuse_other_task(found: Any, task: str) -> None:
         raise ConfigError(f"this recipe trains {found}, not {task}: manyheads train {found} …")
 
 
+def refuse_best_by(found: str, known: tuple[str, ...]) -> None:
+    """The kept model can only be best in what its validation gives."""
+    if found not in known:
+        raise ConfigError(f"train.best_by is {found}, which is not for this task; use {' or '.join(known)}")
+
+
 def resumed(recipe: Recipe, run: Path, assignments: tuple[str, ...]) -> Recipe:
     """The recipe of a run that goes on, read over a blank one; of it only how it is trained may be changed."""
     recipe = updated(recipe, read_recipe(run / "recipe.toml", recipe.task))  # type: ignore

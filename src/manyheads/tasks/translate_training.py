@@ -16,7 +16,7 @@ from manyheads.interop.directory import save_model
 from manyheads.models.transformer import PRESETS, Transformer, TransformerConfig, parameters, transformer_tiny
 from manyheads.ops.device import pick_device
 from manyheads.tasks.card import translation_card
-from manyheads.tasks.runs import begin_run, read_recipe, refuse_other_task, resumed
+from manyheads.tasks.runs import begin_run, read_recipe, refuse_best_by, refuse_other_task, resumed
 from manyheads.tasks.translate import decode_all, score
 from manyheads.tasks.translate_data import PairData, Prepared, check_files, prepare
 from manyheads.train.checkpoint import Progress
@@ -132,6 +132,7 @@ def train_translator(recipe: TranslateRecipe, run: Path, *, resume: bool = False
 def _refuse_the_impossible(recipe: TranslateRecipe, *, new: bool) -> None:
     """Asks for the device, builds the model without memory and looks for the files, before any is written."""
     pick_device(recipe.train.device)
+    refuse_best_by(recipe.train.best_by, ("bleu", "loss"))
     if new and (recipe.data.source or recipe.data.pairs):
         check_files(recipe.data)
     if recipe.model.positions.kind == "learned" and recipe.data.longest > recipe.model.positions.length:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from manyheads.text.tokenizer import (
     file_at,
     first_known,
     identity_of,
+    mark_special,
     named_beside,
     read_model,
 )
@@ -40,16 +40,13 @@ class LanguageTokenizer(FileTokenizer):
         names = {role: token for role, token in (named or {}).items() if model.token_to_id(token) is not None}
         if end is not None:
             names = {**names, "eos_token": end, "pad_token": names.get("pad_token", end)}
-        already = {token.content for token in model.get_added_tokens_decoder().values() if token.special}
-        model.add_special_tokens([token for token in dict.fromkeys(names.values()) if token not in already])
+        mark_special(model, names.values())
         super().__init__(model)
         self._names = names
         before, behind = _around_a_text(model)
         self.start: list[int] = before
         # An end that a tokenizer puts behind a text would leave a language model nothing to say.
         self.behind: list[int] = [each for each in behind if each != self.end]
-        # What the model itself says for an unknown word may stand in a text; other special tokens may not.
-        self._never_text = self._silent - {model.token_to_id(self._unknown or "")}
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int) -> "LanguageTokenizer":
@@ -110,28 +107,12 @@ class LanguageTokenizer(FileTokenizer):
 
     def encode(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
         """The ids of each text; with `special`, special tokens spelt out in it are recognised."""
-        model = self._recognising if special else self._model
-        encodings = model.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
-        if special:
-            return [encoding.ids for encoding in encodings]
-        return [self._only_text(encoding.ids) for encoding in encodings]
-
-    @cached_property
-    def _recognising(self) -> tokenizers.Tokenizer:
-        # A second one, since the library keeps the choice in the tokenizer, where other threads would see it change.
-        return self._copy()
-
-    def _only_text(self, ids: list[int]) -> list[int]:
-        return ids if self._never_text.isdisjoint(ids) else [each for each in ids if each not in self._never_text]
+        return self._bare(texts, special)
 
     def encode_wrapped(self, texts: list[str] | list[tuple[str, str]]) -> list[list[int]]:
         """The ids of each text or pair, with those that the tokenizer's own template puts around it."""
         clean = [encodable(text) if isinstance(text, str) else tuple(map(encodable, text)) for text in texts]
         return [encoding.ids for encoding in self._model.encode_batch_fast(clean)]
-
-    def identity(self, name: str) -> int:
-        """The id of a token that must be there."""
-        return identity_of(self._model, name)
 
     def with_special(self, names: Sequence[str]) -> "LanguageTokenizer":
         """A copy in which these are special tokens; those that are new stand behind all others."""
@@ -156,9 +137,6 @@ class LanguageTokenizer(FileTokenizer):
             description["post_processor"] = {"type": "Sequence", "processors": both}
             model = tokenizers.Tokenizer.from_str(json.dumps(description))
         return self._like(model)
-
-    def _copy(self) -> tokenizers.Tokenizer:
-        return tokenizers.Tokenizer.from_str(self._model.to_str())
 
     def _like(self, model: tokenizers.Tokenizer) -> "LanguageTokenizer":
         return LanguageTokenizer(model, end=self._names.get("eos_token"), named=self._names)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
@@ -38,6 +39,34 @@ class FileTokenizer:
     def decode(self, rows: list[list[int]]) -> list[str]:
         """The text of each row of ids; special tokens, and ids that the tokenizer does not have, are left out."""
         return self._model.decode_batch([[each for each in row if each not in self._silent] for row in rows])
+
+    def identity(self, name: str) -> int:
+        """The id of a token that must be there."""
+        return identity_of(self._model, name)
+
+    def _bare(self, texts: list[str], special: bool) -> list[list[int]]:
+        """The ids of each text with nothing around; with `special`, special tokens spelt out in it are recognised."""
+        model = self._recognising if special else self._model
+        encodings = model.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
+        if special:
+            return [encoding.ids for encoding in encodings]
+        return [self._only_text(encoding.ids) for encoding in encodings]
+
+    @cached_property
+    def _recognising(self) -> tokenizers.Tokenizer:
+        # A second one, since the library keeps the choice in the tokenizer, where other threads would see it change.
+        return self._copy()
+
+    def _copy(self) -> tokenizers.Tokenizer:
+        return tokenizers.Tokenizer.from_str(self._model.to_str())
+
+    def _only_text(self, ids: list[int]) -> list[int]:
+        return ids if self._never_text.isdisjoint(ids) else [each for each in ids if each not in self._never_text]
+
+    @cached_property
+    def _never_text(self) -> frozenset[int]:
+        # What the model itself says for an unknown word may stand in a text; other special tokens may not.
+        return self._silent - {self._model.token_to_id(self._unknown or "")}
 
     def silent(self, identity: int) -> bool:
         """Whether decoding leaves this id out."""
@@ -220,6 +249,12 @@ def identity_of(model: tokenizers.Tokenizer, token: str) -> int:
     return identity
 
 
+def mark_special(model: tokenizers.Tokenizer, tokens: Iterable[str]) -> None:
+    """Make these tokens special where they are not yet."""
+    already = {token.content for token in model.get_added_tokens_decoder().values() if token.special}
+    model.add_special_tokens([token for token in dict.fromkeys(tokens) if token not in already])
+
+
 def _special_tokens(model: tokenizers.Tokenizer) -> str:
     found = [token.content for token in model.get_added_tokens_decoder().values() if token.special]
     return f"its special tokens are {', '.join(found)}" if found else "it has no special tokens"
@@ -234,18 +269,22 @@ def named_beside(file: Path) -> dict[str, str]:
     """The special tokens that the files beside a tokenizer.json name, e.g. {"pad_token": "<pad>"}."""
     named: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        beside = file.with_name(name)
-        if not beside.is_file():
-            continue
-        try:
-            entries = json.loads(beside.read_text(encoding="utf-8"))
-            for role, token in entries.items():
-                content = token.get("content") if isinstance(token, dict) else token
-                if role.endswith("_token") and isinstance(content, str):
-                    named[role] = content
-        except (ValueError, AttributeError) as error:
-            raise ConfigError(f"{beside} is not a JSON object ({error}); save the tokenizer again") from error
+        for role, token in entries_beside(file, name).items():
+            content = token.get("content") if isinstance(token, dict) else token
+            if role.endswith("_token") and isinstance(content, str):
+                named[role] = content
     return named
+
+
+def entries_beside(file: Path, name: str) -> dict[str, Any]:
+    """What the JSON object of this name beside a tokenizer's file holds; nothing where there is none."""
+    beside = file.with_name(name)
+    if not beside.is_file():
+        return {}
+    try:
+        return dict(json.loads(beside.read_text(encoding="utf-8")).items())
+    except (ValueError, AttributeError) as error:
+        raise ConfigError(f"{beside} is not a JSON object ({error}); save the tokenizer again") from error
 
 
 def byte_of_letter() -> dict[str, int]:

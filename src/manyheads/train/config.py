@@ -33,7 +33,7 @@ class TrainConfig:
     valid_every: int = 1000
     """Steps between two validations."""
     best_by: str = "bleu"
-    """What the kept model is best in on validation data: bleu, loss or accuracy."""
+    """What the kept model is best in on validation data: loss, bleu, accuracy, f1, pearson or spearman."""
     patience: int = 0
     """Validations without a better one after which training stops; 0: never."""
     checkpoint_every: int = 1000
@@ -67,7 +67,7 @@ class TrainConfig:
         for name, known in (
             ("optimizer", ("adam", "adamw", "muon")),
             ("schedule", tuple(SCHEDULES)),
-            ("best_by", ("bleu", "loss", "accuracy")),
+            ("best_by", ("loss", "bleu", "accuracy", "f1", "pearson", "spearman")),
         ):
             if getattr(self, name) not in known:
                 raise ConfigError(f"train.{name} is '{getattr(self, name)}'; it can be {', '.join(known)}")

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from manyheads.core.errors import CheckpointError, ManyheadsError
+from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
 from manyheads.ops.device import pick_device
 from manyheads.train.checkpoint import Checkpoints, Progress, load_weights
 from manyheads.train.config import TrainConfig
@@ -201,7 +201,11 @@ class Training:
 
     def _score(self, scores: dict[str, float]) -> float:
         best_by = self.config.best_by
-        if best_by == "loss" or best_by not in scores:
+        if best_by not in scores:
+            raise ConfigError(
+                f"train.best_by is {best_by}, but validation gives {', '.join(scores)}; choose one of them"
+            )
+        if best_by == "loss":
             return -scores["loss"]
         return scores[best_by] - 1e-6 * scores["loss"]  # the loss breaks ties
 

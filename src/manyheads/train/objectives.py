@@ -52,27 +52,50 @@ def language_loss(model, batch, *, smoothing: float = 0.0, document_end: int | N
 
 
 def classification_loss(model, batch, *, auxiliary: float = 0.0) -> Loss:
-    """The right label of each example, and `auxiliary` times the language model's loss on the same texts.
+    """The right label, or number, of each example, and `auxiliary` times a language model's loss on the same texts.
 
     Both are sums over examples (Radford et al. 2018, section 3.2), the second with the mean over the batch's tokens as
     the loss of each; `likelihood` is that of the labels alone.
     """
+    if not auxiliary:
+        loss = label_loss(compared(model(batch.ids, batch.lengths), batch.candidates), batch.labels)
+        return Loss(loss, loss.detach(), batch.target_tokens)
     states_BTW = model.states(batch.ids)
-    scores = compared(model.scores(states_BTW, batch.lengths), batch.candidates)
-    label_loss = torch.nn.functional.cross_entropy(scores.float(), batch.labels, reduction="sum")
-    total = label_loss
-    if auxiliary:
-        positions_T = torch.arange(batch.ids.shape[1] - 1, device=batch.ids.device)
-        real = (positions_T < batch.lengths[:, None] - 1).flatten().nonzero().squeeze(1)
-        output = model.body.output
-        text_loss, _ = smoothed_cross_entropy(
-            states_BTW[:, :-1].flatten(0, 1).index_select(0, real),
-            output.weight,
-            output.bias,
-            batch.ids[:, 1:].flatten().index_select(0, real),
-        )
-        total = label_loss + auxiliary * batch.target_tokens * text_loss / len(real)
-    return Loss(total, label_loss.detach(), batch.target_tokens)
+    loss = label_loss(compared(model.scores(states_BTW, batch.lengths), batch.candidates), batch.labels)
+    positions_T = torch.arange(batch.ids.shape[1] - 1, device=batch.ids.device)
+    real = (positions_T < batch.lengths[:, None] - 1).flatten().nonzero().squeeze(1)
+    output = model.body.output
+    text_loss, _ = smoothed_cross_entropy(
+        states_BTW[:, :-1].flatten(0, 1).index_select(0, real),
+        output.weight,
+        output.bias,
+        batch.ids[:, 1:].flatten().index_select(0, real),
+    )
+    total = loss + auxiliary * batch.target_tokens * text_loss / len(real)
+    return Loss(total, loss.detach(), batch.target_tokens)
+
+
+def label_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """Summed over examples: the negative log-likelihood of labels, or the squared error of numbers."""
+    if labels.is_floating_point():
+        return torch.nn.functional.mse_loss(scores[:, 0].float(), labels, reduction="sum")
+    return torch.nn.functional.cross_entropy(scores.float(), labels, reduction="sum")
+
+
+def masked_loss(model, batch) -> Loss:
+    """Each chosen word from all others, and whether the second text follows: the sum of both means, times the words.
+
+    Devlin et al. (2019), appendix A.2; `likelihood` is that of the words alone.
+    """
+    states_BTW = model.body(batch.ids, batch.lengths)
+    chosen_NW = states_BTW.flatten(0, 1).index_select(0, batch.places)
+    total, likelihood = smoothed_cross_entropy(
+        model.guesses(chosen_NW), model.body.embedding.weight, model.bias, batch.targets
+    )
+    if batch.follows is not None:
+        logits = model.following(states_BTW).float()
+        total = total + batch.target_tokens * torch.nn.functional.cross_entropy(logits, 1 - batch.follows)
+    return Loss(total, likelihood, batch.target_tokens)
 
 
 def compared(scores: Tensor, candidates: Tensor | None) -> Tensor:

@@ -35,14 +35,14 @@ class Optimizer:
 
 
 def build_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
-    """Adam or AdamW in one fused pass over the weights; norms, biases and positions do not decay.
+    """Adam or AdamW in one fused pass over the weights that learn; norms, biases and positions do not decay.
 
     Muon (Jordan et al. 2024) takes the matrices between embedding and output: it follows the momentum of the gradient
     made orthogonal, so that no direction is left behind. Its steps are scaled to the size of AdamW's (Liu et al. 2025),
     so that one learning rate serves both.
     """
     hidden, matrices, others = [], [], []
-    for name, parameter in model.named_parameters():
+    for name, parameter in _learned(model).items():
         if parameter.dim() < 2 or ".positions." in f".{name}":
             others.append(parameter)
         elif config.optimizer == "muon" and ".blocks." in f".{name}" and parameter.dim() == 2:
@@ -60,6 +60,10 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
     return Optimizer(parts)
 
 
+def _learned(model: nn.Module) -> dict[str, nn.Parameter]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
 def learning_rate(step: int, config: TrainConfig, width: int) -> float:
     """The learning rate of a step: the schedule's fraction of the peak."""
     peak = config.learning_rate if config.learning_rate is not None else (width * config.warmup) ** -0.5
@@ -70,7 +74,7 @@ def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tenso
     """The optimizer's state under the names of the weights it belongs to."""
     return {
         f"{name}/{key}": value
-        for name, parameter in model.named_parameters()
+        for name, parameter in _learned(model).items()
         for key, value in optimizer.state_of(parameter).items()
     }
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
 from manyheads.interop.directory import load_model, save_model
 from manyheads.interop.weights import Undrawn
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
@@ -39,7 +39,7 @@ def directories(tmp_path_factory, words):
         "gpt": (GPT(GPTConfig(**sizes, context=7)), words),
         "llama": (Llama(LlamaConfig(**sizes, context=7)), words),
         "own": (GPT(GPTConfig(**sizes, context=7, norm="rms")), words),
-        "classifier": (Classifier(GPT(GPTConfig(**sizes, context=7)), ("no", "yes")), words),
+        "classifier": (DecoderClassifier(GPT(GPTConfig(**sizes, context=7)), ("no", "yes")), words),
     }
     for name, (model, tokenizer) in models.items():
         save_model(folder / name, model, tokenizer, "# A model\n")
@@ -67,7 +67,7 @@ def changed(directory, **changes):
         ("gpt", LANGUAGE),
         ("llama", LANGUAGE),
         ("own", (GPT,)),
-        ("classifier", (Classifier,)),
+        ("classifier", (DecoderClassifier,)),
     ],
 )
 def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
@@ -86,8 +86,8 @@ def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
         ("gpt", (Transformer,), "a language model (gpt2); a translator (Marian) is asked for here"),
         ("own", (Llama,), "a language model (manyheads-gpt); a language model (Llama) is asked for here"),
         ("classifier", LANGUAGE, "a classifier (gpt2); a language model (GPT-2, GPT-1, Llama) is asked for here"),
-        ("llama", (Classifier,), "a language model (llama); a classifier (GPT-2, GPT-1, Llama) is asked for here"),
-        ("translator", (GPT, Classifier), "a translator (marian); a language model (GPT-2, GPT-1) or a classifier ("),
+        ("llama", (DecoderClassifier,), "a language model (llama); a classifier (GPT-2, GPT-1, Llama) is asked for here"),
+        ("translator", (GPT, DecoderClassifier), "a translator (marian); a language model (GPT-2, GPT-1) or a classifier ("),
     ],
 )
 def test_a_model_of_another_kind_is_refused(directories, name, kinds, sentence):

@@ -11,10 +11,10 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.example_batches import ExampleBatches, ExampleStore, candidates_of
 from manyheads.data.examples import read_examples
-from manyheads.models.classifier import Classifier
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.tasks.classify import TextClassifier
+from manyheads.tasks.classify import Classifier
 from manyheads.tasks.classify_data import ExampleData, Wrapping, read_all, with_marks
 from manyheads.tasks.classify_training import grown
 from manyheads.text.language import LanguageTokenizer
@@ -29,13 +29,13 @@ def tokenizer() -> LanguageTokenizer:
     return with_marks(LanguageTokenizer.train(["the cat sees a tall tree and sleeps"] * 3, 290))
 
 
-def classifier(tokenizer, form="text", names=("bad", "fair", "good")) -> TextClassifier:
+def classifier(tokenizer, form="text", names=("bad", "fair", "good")) -> Classifier:
     body = GPT(GPTConfig(vocabulary=len(tokenizer), **SIZES))
-    model = Classifier(body, () if form == "choice" else names, form)
+    model = DecoderClassifier(body, () if form == "choice" else names, form)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
-    return TextClassifier(model, tokenizer)
+    return Classifier(model, tokenizer)
 
 
 # Files
@@ -233,7 +233,7 @@ def example_batch(choice=False):
 
 
 def test_the_loss_is_the_labels_and_half_the_language_models():
-    model = Classifier(GPT(GPTConfig(vocabulary=90, **SIZES)), ("a", "b")).eval()
+    model = DecoderClassifier(GPT(GPTConfig(vocabulary=90, **SIZES)), ("a", "b")).eval()
     batch = example_batch()
     losses, tokens = [], []
     for ids, length in zip(batch.ids, batch.lengths):
@@ -249,7 +249,7 @@ def test_the_loss_is_the_labels_and_half_the_language_models():
 
 
 def test_the_auxiliary_loss_reaches_where_the_labels_do_not():
-    model = Classifier(Llama(LlamaConfig(vocabulary=90, **SIZES)), ("a", "b"))  # its output is a matrix of its own
+    model = DecoderClassifier(Llama(LlamaConfig(vocabulary=90, **SIZES)), ("a", "b"))  # its output is a matrix of its own
     for auxiliary, reached in ((0.0, False), (0.5, True)):
         model.zero_grad()
         classification_loss(model, example_batch(), auxiliary=auxiliary).total.backward()
@@ -258,7 +258,7 @@ def test_the_auxiliary_loss_reaches_where_the_labels_do_not():
 
 
 def test_choices_are_compared_with_those_of_their_own_example():
-    model = Classifier(GPT(GPTConfig(vocabulary=90, **SIZES)), form="choice").eval()
+    model = DecoderClassifier(GPT(GPTConfig(vocabulary=90, **SIZES)), form="choice").eval()
     batch = example_batch(choice=True)
     scores = model(batch.ids, batch.lengths)[:, 0]
     assert batch.candidates is not None

@@ -1,0 +1,185 @@
+"""The rows of a table, and which of their cells are the texts and the label: by the header, by layout or as asked."""
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.corpus import read_lines
+
+TEXTS = (
+    *(("sentence",), ("text",)),
+    *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question", "sentence"), ("text_a", "text_b")),
+    ("#1 string", "#2 string"),  # of GLUE's MRPC
+)
+NUMBERS = ("index", "idx", "id", "#1 id", "#2 id")  # columns that only number the lines
+NAMES = {*NUMBERS, *(name for names in TEXTS for name in names)}
+
+Row = tuple[int, list[str]]
+"""The line that a row begins in, and its cells."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of a table are what."""
+
+    texts: tuple[int, ...]
+    label: int
+    cells: int
+    """How many cells each row must have."""
+    more: bool = False
+    """Whether a row may have more of them."""
+    header: bool = False
+    """Whether the first row names the columns."""
+    name: str = ""
+    """What a layout without a header is called, and what its columns are."""
+    fits: Callable[[Sequence[str]], bool] = lambda cells: True
+    """Whether a row can be one of this layout."""
+
+
+def _is_acceptability(cells: Sequence[str]) -> bool:
+    return len(cells) == 4 and cells[1] in ("0", "1") and not cells[2].strip("*? ")
+
+
+def _is_similarity(cells: Sequence[str]) -> bool:
+    return len(cells) >= 7 and bool(re.fullmatch(r"\d{4}\w*", cells[2]) and re.fullmatch(r"[0-5](\.\d*)?", cells[4]))
+
+
+def _is_topic(cells: Sequence[str]) -> bool:
+    return len(cells) in (2, 3) and cells[0].isascii() and cells[0].isdigit()
+
+
+ACCEPTABILITY = Layout((3,), 1, 4, name="CoLA: source, 0 or 1, nothing or *, sentence", fits=_is_acceptability)
+SIMILARITY = Layout(
+    *((5, 6), 4, 7),
+    more=True,
+    name="the STS benchmark: genre, file, year, id, score, two sentences",
+    fits=_is_similarity,
+)
+
+
+def rows_of(path: Path, *, commas: bool) -> Iterator[Row]:
+    """The rows of a table that are not blank: a real CSV with `commas`, else cells between tabs, quotes and all."""
+    rows = _comma_rows(path) if commas and not _has_tabs(path) else _tab_rows(path)
+    return (row for row in rows if any(cell.strip() for cell in row[1]))
+
+
+def _tab_rows(path: Path) -> Iterator[Row]:
+    return ((number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1))
+
+
+def _comma_rows(path: Path) -> Iterator[Row]:
+    reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    while True:
+        number = reader.line_num + 1  # of the first line, since a cell in quotes may go over several
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise DataError(
+                f"{path}, line {number}: not CSV ({error}); mend the quotes, or shorten what begins there"
+            ) from error
+        if cells is None:
+            return
+        yield number, cells
+
+
+def _has_tabs(path: Path) -> bool:
+    """Whether a file that is called a CSV has tabs between its cells, as the STS benchmark has."""
+    line = next((line for line in read_lines(path) if line.strip()), "")
+    cells = line.split("\t")
+    return len(cells) > 1 and ("," not in line or _is_similarity(cells) or _label_in(_names(cells)) is not None)
+
+
+def layout_of(path: Path, row: Row, columns: tuple[str, ...], *, commas: bool) -> Layout:
+    """The layout of a table with this first row; `columns` are the names or numbers of the texts and of the label."""
+    number, cells = row
+    names = _names(cells)
+    label = _label_in(names)
+    unlabelled = label is None and _names_texts(names)
+    if columns:
+        return _asked(path, cells, columns, header=unlabelled or label is not None)
+    if label is not None:
+        return _named(path, cells, names, label)
+    if unlabelled:
+        raise DataError(
+            f"{path}: its columns are {', '.join(cells)}; none is the label, as in GLUE's test files; "
+            "give another file, or name the columns, the label last, as in --columns text stars"
+        )
+    known = next((layout for layout in (ACCEPTABILITY, SIMILARITY) if layout.fits(cells)), None)
+    if known:
+        return known
+    if commas:
+        return _topic(path, row)
+    if len(cells) not in (2, 3):
+        raise DataError(
+            f"{path}, line {number}: {len(cells)} columns and none named label, where there must be a text (or two) "
+            "and a label; name or number them, the label last, as in --columns 4 2"
+        )
+    return Layout(tuple(range(len(cells) - 1)), len(cells) - 1, len(cells))
+
+
+def _names(cells: list[str]) -> list[str]:
+    return [cell.strip().lower() for cell in cells]
+
+
+def _label_in(names: list[str]) -> str | None:
+    """Which of the names is the label; a score or quality only beside the names of texts, since they may be data."""
+    if "label" in names:
+        return "label"
+    if "score" in names and texts_in(names):
+        return "score"
+    return "quality" if {"quality", *TEXTS[-1]} <= set(names) else None
+
+
+def _names_texts(names: list[str]) -> bool:
+    """Whether a row without a label is a header all the same."""
+    return set(names) <= NAMES or any(len(texts) == 2 and set(texts) <= set(names) for texts in TEXTS)
+
+
+def texts_in(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns or fields that are known as texts, and no shorter list of them, as sentence beside question."""
+    found = [texts for texts in TEXTS if set(texts) <= set(names)]
+    return next((texts for texts in found if not any(set(texts) < set(other) for other in found)), None)
+
+
+def _named(path: Path, cells: list[str], names: list[str], label: str) -> Layout:
+    texts = texts_in(names) or tuple(name for name in names if name not in (label, *NUMBERS))
+    if len(texts) not in (1, 2):
+        raise DataError(
+            f"{path}: which of the columns {', '.join(cells)} are the text (or two) is not clear; "
+            "name them, the label last, as in --columns title body label"
+        )
+    return Layout(tuple(names.index(name) for name in texts), names.index(label), len(cells), header=True)
+
+
+def _topic(path: Path, row: Row) -> Layout:
+    """The layout of AG News and its like; the label of any other CSV without a header may be first or last."""
+    number, cells = row
+    if not _is_topic(cells) or cells[-1].strip().isdecimal():
+        raise DataError(
+            f"{path}, line {number}: {len(cells)} columns and none named label; a CSV without a header is of no kind "
+            "that is known, but for a number and then a text or two; name or number the columns, the label last, as "
+            "in --columns 1 2"
+        )
+    name = "AG News: a number, then a text or two"
+    return Layout(tuple(range(1, len(cells))), 0, len(cells), name=name, fits=_is_topic)
+
+
+def _asked(path: Path, cells: list[str], columns: tuple[str, ...], *, header: bool) -> Layout:
+    if len(columns) not in (2, 3):
+        raise ConfigError(f"{len(columns)} columns are named; name one text or two, and the label last")
+    names, places = [cell.strip() for cell in cells], []
+    for column in columns:
+        if column.isascii() and column.isdigit() and int(column) > 0:
+            places.append(int(column) - 1)
+        elif column in names:
+            places.append(names.index(column))
+            header = True
+        else:
+            raise DataError(f"{path}: no column is named {column!r}; the first line has: {', '.join(names)}")
+    if len(set(places)) < len(places):
+        raise ConfigError(f"--columns {' '.join(columns)} names a column twice; name each once, the label last")
+    *texts, label = places
+    return Layout(tuple(texts), label, max(places) + 1, more=True, header=header)

@@ -1,0 +1,138 @@
+"""A reader of questions about texts, in the JSON of SQuAD 1.1 and 2.0, plain or packed."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import DataError
+from manyheads.data.corpus import read_lines
+
+KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A stretch of a context."""
+
+    text: str
+    start: int
+    """Which letter of the context it begins with, from 0."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about a context, and the answers that are right."""
+
+    identity: str
+    text: str
+    context: str
+    answers: tuple[Answer, ...]
+    title: str
+    """Of the document that the context is from; empty where the file has none."""
+
+    @property
+    def impossible(self) -> bool:
+        """Whether the context does not answer it."""
+        return not self.answers
+
+
+@dataclass(frozen=True)
+class QuestionFile:
+    """The questions of a file; each answer stands in its context where it says that it does."""
+
+    path: Path
+    questions: list[Question]
+    mended: int
+    """Questions with an answer that stood elsewhere; it begins at the nearest place where its text stands."""
+    left_out: int
+    """Questions with an answer that stands nowhere in the context."""
+
+
+def read_questions(path: Path) -> QuestionFile:
+    """All questions of a file."""
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path} is not there; check the path")
+    try:
+        content = json.loads("\n".join(read_lines(path)))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({error}); give a file in the layout of SQuAD") from error
+    questions, mended, left_out = [], 0, 0
+    for found in _questions(content, str(path)):
+        answers = [_placed(answer, found.context) for answer in found.answers]
+        placed = tuple(answer for answer in answers if answer)
+        if len(placed) < len(answers):
+            left_out += 1
+            continue
+        mended += placed != found.answers
+        questions.append(Question(found.identity, found.text, found.context, placed, found.title))
+    if not questions:
+        found = (
+            f"none of its {left_out:,} questions has its answers in its context" if left_out else "it has no question"
+        )
+        raise DataError(f"{path}: {found}; give a file in the layout of SQuAD")
+    return QuestionFile(path, questions, mended, left_out)
+
+
+def _questions(content: Any, place: str) -> Iterator[Question]:
+    """The questions as they stand in the file."""
+    for document, place_of_document in _each(content, "data", place):
+        title = _at(document, "title", str, place_of_document) if "title" in document else ""
+        for paragraph, place_of_paragraph in _each(document, "paragraphs", place_of_document):
+            context = _at(paragraph, "context", str, place_of_paragraph)
+            for entry, place_of_question in _each(paragraph, "qas", place_of_paragraph):
+                identity = entry.get("id") if type(entry.get("id")) is int else _at(entry, "id", str, place_of_question)
+                text = _at(entry, "question", str, place_of_question)
+                yield Question(str(identity), text, context, _answers(entry, place_of_question), title)
+
+
+def _answers(entry: dict, place: str) -> tuple[Answer, ...]:
+    impossible = entry.get("is_impossible")
+    if impossible is True and "answers" not in entry:
+        return ()
+    answers = tuple(
+        Answer(_at(answer, "text", str, where), _at(answer, "answer_start", int, where))
+        for answer, where in _each(entry, "answers", place)
+    )
+    if impossible is not None and impossible is not (not answers):
+        raise DataError(
+            f"{place}: is_impossible is {json.dumps(impossible)}, but the number of its answers is {len(answers)}; "
+            "mend one of them"
+        )
+    return answers
+
+
+def _each(entry: Any, key: str, place: str) -> Iterator[tuple[dict, str]]:
+    """The objects of the list at a key, each with the words that say where it stands."""
+    for number, found in enumerate(_at(entry, key, list, place)):
+        where = f"{place}, {key}[{number}]" if key == "data" else f"{place}.{key}[{number}]"
+        if not isinstance(found, dict):
+            raise DataError(f"{where}: not an object; give a file in the layout of SQuAD")
+        yield found, where
+
+
+def _at(entry: Any, key: str, kind: type, place: str) -> Any:
+    if not isinstance(entry, dict):
+        raise DataError(f"{place}: a list or a value where SQuAD has an object with the key 'data'; give such a file")
+    if key not in entry:
+        raise DataError(
+            f"{place}: no key {key!r}, which SQuAD's layout has there; its keys are {', '.join(entry) or 'none'}; "
+            "mend the file"
+        )
+    if type(entry[key]) is not kind:
+        raise DataError(f"{place}: {key!r} is not {KINDS[kind]}, as in SQuAD's layout; mend the file")
+    return entry[key]
+
+
+def _placed(answer: Answer, context: str) -> Answer | None:
+    """The answer where its text stands in the context, as near as can be to where it was said to; None if nowhere."""
+    text, start = answer.text, answer.start
+    if not text.strip():
+        return None
+    if start >= 0 and context.startswith(text, start):
+        return answer
+    before, behind = context.rfind(text, 0, max(start, 0) + len(text)), context.find(text, max(start, 0))
+    places = [place for place in (before, behind) if place >= 0]
+    return Answer(text, min(places, key=lambda place: abs(place - start))) if places else None

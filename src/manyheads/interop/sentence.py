@@ -1,0 +1,98 @@
+"""sentence-transformers directories: a BERT, and in modules.json how its vectors become one for each text."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import CheckpointError
+from manyheads.interop.weights import read_json
+from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
+
+# Theirs since version 6, and before.
+_MODES = {"mean": "mean", "cls": "cls", "max": "max"}
+_OLDER_MODES = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+}
+_TYPES = "sentence_transformers.models."
+
+
+def is_sentence_model(directory: Path) -> bool:
+    """Whether a directory says how texts become vectors."""
+    return (directory / "modules.json").is_file()
+
+
+def encoder_of(directory: Path) -> Path:
+    """Where the encoder's own files are, which older versions keep in a folder of their own."""
+    if not is_sentence_model(directory) or (directory / "config.json").is_file():
+        return directory
+    return directory / _modules(directory).get("Transformer", "")
+
+
+def embedder(directory: Path, body: Bert) -> BertEmbedder:
+    """The encoder with the pooling, the norm and the length that the directory says; a plain encoder with the usual."""
+    if not is_sentence_model(directory):
+        return BertEmbedder(body)
+    modules = _modules(directory)
+    if "Pooling" not in modules:
+        raise CheckpointError(f"{directory / 'modules.json'} names no Pooling, so that a text has no one vector")
+    pooling = _pooling(directory / modules["Pooling"] / "config.json")
+    return BertEmbedder(body, pooling, normalised="Normalize" in modules, longest=_longest(directory, modules))
+
+
+def write(directory: Path, model: BertEmbedder) -> None:
+    """modules.json and what it names, as sentence-transformers of every version reads them."""
+    modules = ["", "1_Pooling", *(["2_Normalize"] if model.normalised else [])]
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    table = [
+        {"idx": number, "name": str(number), "path": path, "type": _TYPES + kinds[number]}
+        for number, path in enumerate(modules)
+    ]
+    for path in modules[1:]:
+        (directory / path).mkdir()
+    pooling: dict[str, Any] = {"word_embedding_dimension": model.config.width}
+    pooling |= {theirs: ours == model.pooling for theirs, ours in _OLDER_MODES.items()}
+    _write(directory / "modules.json", table)
+    _write(directory / "1_Pooling" / "config.json", pooling)
+    if model.normalised:
+        _write(directory / "2_Normalize" / "config.json", {})
+    _write(directory / "sentence_bert_config.json", {"max_seq_length": model.longest, "do_lower_case": False})
+    _write(directory / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
+
+
+def _modules(directory: Path) -> dict[str, str]:
+    """The kinds of parts and where they are; one that this library has not is refused."""
+    file = directory / "modules.json"
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))
+        found = {str(entry["type"]).rpartition(".")[2]: str(entry["path"]) for entry in entries}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file} cannot be read ({error}); fetch it again") from None
+    for kind in found:
+        if kind not in ("Transformer", "Pooling", "Normalize"):
+            raise CheckpointError(f"{file} names a {kind}; only Transformer, Pooling and Normalize are known")
+    return found
+
+
+def _pooling(file: Path) -> str:
+    table = read_json(file)
+    asked = [ours for theirs, ours in _OLDER_MODES.items() if table.get(theirs)]
+    asked += [_MODES[table["pooling_mode"]]] if table.get("pooling_mode") in _MODES else []
+    others = [name for name, value in table.items() if name.startswith("pooling_mode_") and value is True]
+    if len(asked) != 1 or set(others) - set(_OLDER_MODES):
+        raise CheckpointError(f"{file} pools in a way that is not known; known are {', '.join(POOLINGS)}, one of them")
+    return asked[0]
+
+
+def _longest(directory: Path, modules: dict[str, str]) -> int | None:
+    for file, field in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
+        path = directory / modules.get("Transformer", "") / file
+        found = read_json(path).get(field) if path.is_file() else None
+        if isinstance(found, int) and found < 1_000_000:
+            return found
+    return None
+
+
+def _write(path: Path, table: Any) -> None:
+    path.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

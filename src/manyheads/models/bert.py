@@ -1,0 +1,277 @@
+"""The encoder alone: BERT (Devlin et al. 2019), and what stands on top of it for each of its jobs.
+
+Take the Transformer's encoder, let every token look both ways, and train it to guess words that were masked: what it
+then knows of each token serves any job with one more layer. Six models follow, each a few lines over the one encoder:
+
+  Bert            a vector for each token             BertModel
+  MaskedBert      which word was masked, and          BertForMaskedLM,
+                  whether one text follows another    BertForPreTraining
+  BertClassifier  a label, or a number, for a text    BertForSequenceClassification
+  BertTagger      a label for each token              BertForTokenClassification
+  BertAnswerer    where an answer begins and ends     BertForQuestionAnswering
+  BertEmbedder    one vector for a text               a sentence-transformers directory
+
+Everything here is [batch, positions, width]; ids are [batch, positions]; `lengths`, [batch], says how many of a row's
+ids are real: the padding behind them is never looked at, and on a CPU not even computed.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_uneven_heads
+from manyheads.core.errors import ConfigError
+from manyheads.nn.attention import MultiHeadAttention
+from manyheads.nn.embeddings import TokenEmbedding
+from manyheads.nn.feedforward import ACTIVATIONS, FeedForward
+from manyheads.nn.linear import Linear
+from manyheads.nn.positions import Learned
+from manyheads.ops.linear import linear
+from manyheads.ops.masks import length_mask
+from manyheads.ops.packing import Packing
+
+POOLINGS = ("mean", "cls", "max")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """The sizes of an encoder."""
+
+    vocabulary: int = 0
+    """How many tokens there are; 0: as many as the tokenizer has."""
+    context: int = 512
+    """How many tokens it sees at once."""
+    segments: int = 2
+    """How many texts can stand in one row, each with a vector of its own added to its tokens."""
+    width: int = 768
+    """The size of every vector between blocks."""
+    layers: int = 12
+    """Blocks, one above the other."""
+    heads: int = 12
+    """Attention heads, side by side."""
+    inner: int | None = None
+    """The width inside the feed-forward; unset: 4 · width."""
+    activation: str = "gelu"
+    """relu, gelu, gelu_tanh or silu."""
+    epsilon: float = 1e-12
+    """Added to the variance in each norm."""
+    dropout: float = 0.1
+    """On the embeddings, on each sub-layer's output before it is added, and before a head."""
+    attention_dropout: float = 0.1
+    """Dropout on attention weights."""
+    separator: int | None = None
+    """The id that ends a text, behind which the next one begins."""
+
+    def __post_init__(self):
+        refuse_below_one(self, "context", "segments", "width", "layers", "heads", "inner")
+        refuse_uneven_heads(self.width, self.heads)
+        refuse_no_fraction(self, "dropout", "attention_dropout")
+        if self.activation not in ACTIVATIONS:
+            raise ConfigError(f"model.activation is '{self.activation}'; it can be {', '.join(ACTIVATIONS)}")
+
+
+class Block(nn.Module):
+    """Attention to every token and a feed-forward, each added to its input and normalised."""
+
+    def __init__(self, config: BertConfig):
+        super().__init__()
+        inner = config.inner or 4 * config.width
+        self.attention = MultiHeadAttention(config.width, config.heads, dropout=config.attention_dropout)
+        self.feedforward = FeedForward(config.width, inner, config.activation)
+        self.attention_norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.feedforward_norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None, groups: list[tuple[int, int]] | None) -> Tensor:
+        x = self.attention_norm(x + self.dropout(self.attention(x, mask=mask, groups=groups)))
+        return self.feedforward_norm(x + self.dropout(self.feedforward(x)))
+
+
+class Bert(nn.Module):
+    """Ids in, a vector for each token out; with a pooler also one for all of them, made of the first token's."""
+
+    def __init__(self, config: BertConfig, pooler: bool = True):
+        super().__init__()
+        if config.vocabulary < 1:
+            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
+        self.config = config
+        self.embedding = TokenEmbedding(config.vocabulary, config.width)
+        self.positions = Learned(config.width, config.context)
+        self.segments = TokenEmbedding(config.segments, config.width)
+        self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.pooler = Linear(config.width, config.width) if pooler else None
+        reset(self)
+
+    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        """`segments` says which text each token is of; unset, a text ends with its separator."""
+        segments = self.segments_of(ids) if segments is None else segments
+        x = self.positions.add(self.embedding(ids) + self.segments(segments), 0)
+        x = self.dropout(self.norm(x))
+        if lengths is None or ids.device.type != "cpu":
+            return self._through(x, None if lengths is None else length_mask(lengths, ids.shape[1]), None)
+        if bool((lengths == ids.shape[1]).all()):
+            return self._through(x, None, None)
+        packing = Packing.of(lengths, ids.shape[1])
+        x = self._through(packing.pack(x)[None], None, packing.groups)
+        return packing.unpack(x[0], *ids.shape)
+
+    def _through(self, x: Tensor, mask: Tensor | None, groups: list[tuple[int, int]] | None) -> Tensor:
+        for block in self.blocks:
+            x = block(x, mask, groups)
+        return x
+
+    def segments_of(self, ids: Tensor) -> Tensor:
+        """0 up to and with the first separator, 1 behind it, and so on up to the last segment there is."""
+        if self.config.separator is None:
+            return torch.zeros_like(ids)
+        ended = (ids == self.config.separator).long()
+        return (ended.cumsum(dim=1) - ended).clamp(max=self.config.segments - 1)
+
+    def pooled(self, states: Tensor) -> Tensor:
+        """[batch, width]: the first token's vector once more through a layer."""
+        assert self.pooler is not None
+        return torch.tanh(self.pooler(states[:, 0]))
+
+
+class MaskedBert(nn.Module):
+    """Logits of the word behind each token; with `next_sentence` also of whether the second text follows the first."""
+
+    def __init__(self, config: BertConfig, next_sentence: bool = False):
+        super().__init__()
+        self.config = config
+        self.body = Bert(config, pooler=next_sentence)
+        self.transform = Linear(config.width, config.width)
+        self.activation = ACTIVATIONS[config.activation]
+        self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.bias = nn.Parameter(torch.zeros(config.vocabulary))
+        self.follows = Linear(config.width, 2) if next_sentence else None
+        reset(self)
+
+    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return linear(self.guesses(self.body(ids, lengths, segments)), self.body.embedding.weight, self.bias)
+
+    def guesses(self, states: Tensor) -> Tensor:
+        """What is compared with every word's embedding; a loss that never holds all logits starts here."""
+        return self.norm(self.activation(self.transform(states)))
+
+    def following(self, states: Tensor) -> Tensor:
+        """[batch, 2]: logits of the second text being the true continuation, and of its being from elsewhere."""
+        assert self.follows is not None
+        return self.follows(self.body.pooled(states))
+
+
+class BertClassifier(nn.Module):
+    """The pooled vector of a text, or of two, through one linear layer: [batch, labels].
+
+    There is a number for each of the labels' `names`; without names there is one: the number that a text is given, or
+    of the form "choice" the score of a candidate among those it is compared with.
+    """
+
+    def __init__(self, body: Bert, names: tuple[str, ...] = (), form: str = "text"):
+        super().__init__()
+        self.body, self.names, self.form, self.config = body, names, form, body.config
+        self.dropout = nn.Dropout(body.config.dropout)
+        self.score = Linear(body.config.width, len(names) or 1)
+        reset(self.score)
+
+    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self.score(self.dropout(self.body.pooled(self.body(ids, lengths, segments))))
+
+
+class BertTagger(nn.Module):
+    """Each token's vector through one linear layer: [batch, positions, labels]."""
+
+    def __init__(self, body: Bert, names: tuple[str, ...]):
+        super().__init__()
+        self.body, self.names, self.config = body, names, body.config
+        self.dropout = nn.Dropout(body.config.dropout)
+        self.score = Linear(body.config.width, len(names))
+        reset(self.score)
+
+    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self.score(self.dropout(self.body(ids, lengths, segments)))
+
+
+class BertAnswerer(nn.Module):
+    """Scores of each token to be the first and the last of the answer: [batch, positions, 2].
+
+    `impossible` says that it was trained with questions that have no answer, for which it points at the first token.
+    """
+
+    def __init__(self, body: Bert, impossible: bool = False):
+        super().__init__()
+        self.body, self.impossible, self.config = body, impossible, body.config
+        self.score = Linear(body.config.width, 2)
+        reset(self.score)
+
+    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self.score(self.body(ids, lengths, segments))
+
+
+class BertEmbedder(nn.Module):
+    """One vector for a text: the mean of its tokens' vectors, the first one, or the largest of each number."""
+
+    def __init__(self, body: Bert, pooling: str = "mean", normalised: bool = True, longest: int | None = None):
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise ConfigError(f"pooling is '{pooling}'; it can be {', '.join(POOLINGS)}")
+        self.body, self.pooling, self.normalised, self.config = body, pooling, normalised, body.config
+        self.longest = min(longest or body.config.context, body.config.context)
+        """How many tokens of a text are read."""
+
+    def forward(self, ids: Tensor, lengths: Tensor, segments: Tensor | None = None) -> Tensor:
+        states = self.body(ids, lengths, segments)
+        if self.pooling == "cls":
+            vectors = states[:, 0]
+        else:
+            real = length_mask(lengths, ids.shape[1])[:, 0, 0, :, None]
+            if self.pooling == "mean":
+                vectors = states.masked_fill(~real, 0.0).sum(dim=1) / lengths[:, None]
+            else:
+                vectors = states.masked_fill(~real, -torch.inf).amax(dim=1)
+        return nn.functional.normalize(vectors, dim=-1) if self.normalised else vectors
+
+
+def reset(model: nn.Module) -> None:
+    """Every matrix normal with deviation 0.02, every bias zero."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | TokenEmbedding):
+            nn.init.normal_(module.weight, std=0.02)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+
+
+def bert_tiny() -> BertConfig:
+    """BERT tiny of Turc et al. (2019): 4.4 million parameters with 30,522 tokens."""
+    return BertConfig(width=128, layers=2, heads=2)
+
+
+def bert_mini() -> BertConfig:
+    """BERT mini of Turc et al. (2019): 11 million parameters."""
+    return BertConfig(width=256, layers=4, heads=4)
+
+
+def bert_small() -> BertConfig:
+    """BERT small of Turc et al. (2019): 29 million parameters."""
+    return BertConfig(width=512, layers=4, heads=8)
+
+
+def bert_medium() -> BertConfig:
+    """BERT medium of Turc et al. (2019): 41 million parameters."""
+    return BertConfig(width=512, layers=8, heads=8)
+
+
+def bert_base() -> BertConfig:
+    """BERT base: 110 million parameters."""
+    return BertConfig()
+
+
+def bert_large() -> BertConfig:
+    """BERT large: 335 million parameters; the paper says 340."""
+    return BertConfig(width=1024, layers=24, heads=16)
+
+
+PRESETS = {preset.__name__: preset for preset in (bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large)}
