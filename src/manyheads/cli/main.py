@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import typer
 
 import manyheads
-from manyheads.cli import classify, demo, evaluate, generate, prove, selfcheck, train, translate
+from manyheads.cli import classify, demo, evaluate, generate, masked, prove, selfcheck, train, translate
 from manyheads.core.errors import ManyheadsError
 
 # Options that take several values after one flag: `--set model.layers=4 train.steps=2000`.
 SEVERAL = {
     *("--set", "--source", "--target", "--pairs", "--fields"),
     *("--valid-source", "--valid-target", "--valid-pairs", "--text", "--valid", "--stop"),
-    *("--train", "--columns"),
+    *("--train", "--columns", "--data"),
 }
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore  # typer does not name the base of its errors
@@ -27,10 +27,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+train.app.command("masked")(masked.train_masked)
 train.app.command("classify")(classify.train_classify)
 app.add_typer(train.app, name="train")
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
+app.command("fill")(masked.fill)
 app.command("classify")(classify.classify)
 app.command("evaluate")(evaluate.evaluate)
 app.command("selfcheck")(selfcheck.selfcheck)

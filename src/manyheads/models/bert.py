@@ -151,7 +151,10 @@ class MaskedBert(nn.Module):
         reset(self)
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        return linear(self.guesses(self.body(ids, lengths, segments)), self.body.embedding.weight, self.bias)
+        return self.logits(self.body(ids, lengths, segments))
+
+    def logits(self, states: Tensor) -> Tensor:
+        return linear(self.guesses(states), self.body.embedding.weight, self.bias)
 
     def guesses(self, states: Tensor) -> Tensor:
         """What is compared with every word's embedding; a loss that never holds all logits starts here."""

@@ -87,5 +87,32 @@ Accuracy is in percent; loss is the negative log-likelihood of a label.
 """
 
 
+def masked_card(recipe: str, next_sentence: bool, which: str, scores: dict[str, float]) -> str:
+    """What the model is, how it was trained and how well it did on validation data."""
+    both = ", and to tell whether a text follows another" if next_sentence else ""
+    kind = "BertForPreTraining" if next_sentence else "BertForMaskedLM"
+    return f"""---
+library_name: manyheads
+pipeline_tag: fill-mask
+---
+# A masked language model trained with manyheads {manyheads.__version__}
+
+An encoder, pre-trained as BERT was (Devlin et al. 2019) to guess hidden words{both}; these are its weights {which}.
+`manyheads fill`, `manyheads.Filler` and transformers' `{kind}` open this directory; `manyheads train classify`, `tag`,
+`similarity` and `answer` fine-tune it with `--model`.
+
+| on validation data | |
+| --- | --- |
+{_table(scores)}
+
+Loss is the negative log-likelihood of a hidden word, in nats; accuracies are in percent.
+
+## Recipe
+```toml
+{recipe.strip()}
+```
+"""
+
+
 def _table(scores: dict[str, float]) -> str:
     return "\n".join(f"| {name} | {value:.4f} |" for name, value in scores.items())

@@ -140,7 +140,7 @@ def _tokenizer(data: TextData) -> LanguageTokenizer:
     if data.tokenizer and data.tokenizer != CHARACTERS:
         return LanguageTokenizer.load(Path(data.tokenizer))
     with counting("reading the text and training the tokenizer, letters") as show:
-        letters = _counted(_texts(data), show)
+        letters = counted(_texts(data), show)
         if data.tokenizer == CHARACTERS:
             return LanguageTokenizer.characters(letters)
         return LanguageTokenizer.train(letters, data.vocabulary)
@@ -231,7 +231,8 @@ def _read_pairs(names: tuple[str, ...], data: TextData) -> Iterator[tuple[str, s
     return read_pairs(pairs=[Path(name) for name in names], fields=fields)
 
 
-def _counted(texts: Iterable[str], show: Callable[[int], None]) -> Iterator[str]:
+def counted(texts: Iterable[str], show: Callable[[int], None]) -> Iterator[str]:
+    """The texts one by one, each after its letters are counted in what is shown."""
     letters = 0
     for text in texts:
         letters += len(text)

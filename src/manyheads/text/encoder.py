@@ -41,8 +41,8 @@ _NORMALIZER_SETTINGS = {
 class EncoderTokenizer(FileTokenizer):
     """A tokenizer.json with the ids of the marks that an encoder needs, [CLS] and [SEP] around texts among them.
 
-    A text is only ever text: "[MASK]" spelt out in it is encoded letter by letter, unless the caller asks for special
-    tokens to be recognised.
+    A text is only ever text: "[MASK]" spelt out in it is a word between brackets, unless the caller asks for special
+    tokens to be recognised.  A published tokenizer whose words include its own special tokens loses them.
     """
 
     def __init__(self, model: tokenizers.Tokenizer, *, named: Mapping[str, str] | None = None):

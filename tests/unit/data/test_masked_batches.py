@@ -14,7 +14,7 @@ from manyheads.data.masked_batches import MaskedBatches
 from manyheads.data.sentences import SentenceStore
 
 PAD, START, SEPARATOR, MASK, UNKNOWN, FIRST = 0, 1, 2, 3, 4, 10
-MARKS = dict(start=START, separator=SEPARATOR, mask=MASK, pad=PAD, special=[UNKNOWN])
+MARKS = {"start": START, "separator": SEPARATOR, "mask": MASK, "pad": PAD, "special": [UNKNOWN]}
 
 
 def corpus(documents, longest=12, seed=0):
@@ -114,6 +114,17 @@ def test_second_texts_follow_where_it_says_so_and_never_else(documents, length, 
             else:
                 assert not set(before) & set(after)
                 assert one_document or here != there
+
+
+def test_a_text_never_meets_itself_in_the_shortest_corpora():
+    batches = batches_of(corpus([9]), length=27)
+    mixed = 0
+    for epoch in range(150):
+        rows = batches.plan(epoch).rows
+        apart = (rows.first + rows.first_length <= rows.second) | (rows.second + rows.second_length <= rows.first)
+        assert apart.all()
+        mixed += (~rows.follows).sum()
+    assert mixed > 75
 
 
 @pytest.mark.parametrize("documents", [[6000], [12] * 500, [1, 2, 3, 4, 5] * 400, [5400, 600]])

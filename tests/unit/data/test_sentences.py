@@ -29,10 +29,13 @@ class Letters:
 
 def texts(store):
     """The sentences of each document."""
-    found = [
-        "".join(map(chr, store.ids[first:end])) for first, end in zip(store.sentences[:-1], store.sentences[1:])
-    ]
+    found = ["".join(map(chr, store.ids[first:end])) for first, end in zip(store.sentences[:-1], store.sentences[1:])]
     return [found[first:end] for first, end in zip(store.documents[:-1], store.documents[1:])]
+
+
+def together(store):
+    """The sentences of all documents."""
+    return [sentence for document in texts(store) for sentence in document]
 
 
 def build(directory, pieces, longest=100, **more):
@@ -168,9 +171,8 @@ def test_a_part_has_the_sentences_and_borders_of_its_place(documents, data):
     part = whole.part(start, stop)
     assert len(part) == stop - start
     assert part.tokens == 3 * (stop - start)
-    inner = texts(part)
-    assert [each for document in inner for each in document] == sum(texts(whole), [])[start:stop]
-    assert all(inner)
+    assert together(part) == together(whole)[start:stop]
+    assert all(texts(part))
     joined = {start + bound for bound in part.documents.tolist()}
     assert joined == {start, stop} | {bound for bound in whole.documents.tolist() if start < bound < stop}
     with pytest.raises(IndexError):
@@ -190,7 +192,7 @@ def test_the_last_documents_are_held_out_whole_where_there_are_many():
 def test_sentences_are_held_out_where_documents_are_few_or_too_long():
     for store in (numbered(100), numbered(50, 50), numbered(*[1] * 20, 80)):
         train, valid = store.split(0.1, 1000)
-        assert sum(texts(train), []) + sum(texts(valid), []) == sum(texts(store), [])
+        assert together(train) + together(valid) == together(store)
         assert len(valid) == 10
         assert len(store.split(0.1, 14)[1]) == 4
         assert len(store.split(0.1, 0)[1]) == len(store.split(0.001, 1000)[1]) == 1

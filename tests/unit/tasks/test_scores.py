@@ -206,6 +206,13 @@ def test_entities_computed_by_hand():
     assert (scores.words, scores.sentences) == (8, 3)
 
 
+def test_entities_that_are_never_predicted_have_no_precision_and_no_warning():
+    scores = entity_scores([["O", "O"], ["B-LOC"]], [["B-PER", "O"], ["B-LOC"]])
+    assert scores.by_type == {"LOC": (1.0, 1.0, 1.0, 1), "PER": (0.0, 0.0, 0.0, 1)}
+    nothing = entity_scores([["O", "O"]], [["B-PER", "O"]])
+    assert (nothing.precision, nothing.recall, nothing.f1, nothing.accuracy) == (0.0, 0.0, 0.0, 0.5)
+
+
 IOB = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-LOC", "S-PER"])
 
 
