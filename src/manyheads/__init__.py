@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from manyheads.look.record import recorded_attention
+    from manyheads.models.bert import Bert, BertConfig
     from manyheads.models.gpt import GPT, GPTConfig
     from manyheads.models.llama import Llama, LlamaConfig
     from manyheads.models.transformer import Transformer, TransformerConfig
@@ -14,13 +15,19 @@ if TYPE_CHECKING:
     from manyheads.nn.cache import Cache
     from manyheads.nn.feedforward import FeedForward, GatedFeedForward
     from manyheads.nn.positions import Alibi, Buckets, Learned, Relative, Rotary, Sinusoidal
+    from manyheads.tasks.answer import Answerer
     from manyheads.tasks.classify import Classifier
     from manyheads.tasks.language import LanguageModel
+    from manyheads.tasks.masked import Filler
+    from manyheads.tasks.similarity import Embedder
+    from manyheads.tasks.tag import Tagger
     from manyheads.tasks.translate import Translator
+    from manyheads.text.encoder import EncoderTokenizer
     from manyheads.text.language import LanguageTokenizer
     from manyheads.text.tokenizer import Tokenizer
 
 _PLACES = {
+    "manyheads.models.bert": ("Bert", "BertConfig"),
     "manyheads.models.gpt": ("GPT", "GPTConfig"),
     "manyheads.models.llama": ("Llama", "LlamaConfig"),
     "manyheads.models.transformer": ("Transformer", "TransformerConfig"),
@@ -29,19 +36,30 @@ _PLACES = {
     "manyheads.nn.feedforward": ("FeedForward", "GatedFeedForward"),
     "manyheads.nn.positions": ("Alibi", "Buckets", "Learned", "Relative", "Rotary", "Sinusoidal"),
     "manyheads.look.record": ("recorded_attention",),
+    "manyheads.tasks.answer": ("Answerer",),
     "manyheads.tasks.classify": ("Classifier",),
     "manyheads.tasks.language": ("LanguageModel",),
+    "manyheads.tasks.masked": ("Filler",),
+    "manyheads.tasks.similarity": ("Embedder",),
+    "manyheads.tasks.tag": ("Tagger",),
     "manyheads.tasks.translate": ("Translator",),
+    "manyheads.text.encoder": ("EncoderTokenizer",),
     "manyheads.text.language": ("LanguageTokenizer",),
     "manyheads.text.tokenizer": ("Tokenizer",),
 }
 __all__ = [
     "GPT",
     "Alibi",
+    "Answerer",
+    "Bert",
+    "BertConfig",
     "Buckets",
     "Cache",
     "Classifier",
+    "Embedder",
+    "EncoderTokenizer",
     "FeedForward",
+    "Filler",
     "GPTConfig",
     "GatedFeedForward",
     "LanguageModel",
@@ -53,6 +71,7 @@ __all__ = [
     "Relative",
     "Rotary",
     "Sinusoidal",
+    "Tagger",
     "Tokenizer",
     "Transformer",
     "TransformerConfig",

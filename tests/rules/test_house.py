@@ -18,16 +18,25 @@ COMMANDS = [
     ["train"],
     ["train", "translate"],
     ["train", "language"],
+    ["train", "masked"],
     ["train", "classify"],
+    ["train", "tag"],
+    ["train", "similarity"],
+    ["train", "answer"],
     ["translate"],
     ["generate"],
+    ["fill"],
     ["classify"],
+    ["tag"],
+    ["embed"],
+    ["similar"],
+    ["answer"],
     ["evaluate"],
     ["selfcheck"],
     ["prove-resume"],
     ["demo"],
 ]
-HEAVY = ("torch", "numpy", "safetensors", "tokenizers", "sacrebleu", "matplotlib")
+HEAVY = ("torch", "numpy", "safetensors", "tokenizers", "sacrebleu", "matplotlib", "sklearn", "scipy", "seqeval")
 
 
 def tool(name: str) -> str:

@@ -32,16 +32,37 @@ def evaluate(
     choices: Annotated[
         Path | None, typer.Option(help="For a language model: .jsonl with context, choices and answer.", metavar="FILE")
     ] = None,
+    data: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="For a classifier, a tagger, an encoder of sentences or a model that answers: a file as it is trained "
+            "on.",
+            metavar="FILE…",
+        ),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of --data by name or number (from 1), the label last.", metavar="A [B] LABEL"),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Where a classifier's reliability is drawn, .png or .svg; none: into its run directory."),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Score a model: BLEU and chrF of translations, perplexity and bits of a text, or accuracy in choosing."""
+    """Score a model: BLEU of translations, perplexity of text, accuracy, F1, correlation or calibration on examples."""
     from manyheads.core.errors import ConfigError
 
-    asked = [name for name, value in (("--text", text), ("--choices", choices), ("--pairs", pairs)) if value]
+    given = (("--text", text), ("--choices", choices), ("--pairs", pairs), ("--data", data))
+    asked = [name for name, value in given if value]
     asked += ["--source and --target"] if source or target else []
     if len(asked) > 1:
         raise ConfigError(f"{' and '.join(asked)} ask for different things; give one of them")
-    if text:
+    if data:
+        from manyheads.tasks.evaluation import evaluate_data
+
+        print(evaluate_data(model, data, tuple(columns or ()), plot=plot, device=device))
+    elif text:
         _text(model, text, field, stride, device)
     elif choices:
         _choices(model, choices, device)
@@ -50,15 +71,19 @@ def evaluate(
     else:
         raise ConfigError(
             "nothing to evaluate on: give --source and --target, or --pairs, for a translator; --text or --choices for "
-            "a language model"
+            "a language model; --data for all others"
         )
 
 
 def _text(model: Path, names: list[str], field: str | None, stride: int | None, device: str) -> None:
     from manyheads.data.documents import find_texts, read_documents
+    from manyheads.tasks.evaluation import evaluate_hidden, hides_words
     from manyheads.tasks.language import LanguageModel
     from manyheads.tasks.language_evaluation import score_text
 
+    if hides_words(model):
+        print(evaluate_hidden(model, names, field, device=device))
+        return
     paths = find_texts(names)
     scores = score_text(
         LanguageModel.load(model, device=device, precision="float32"), read_documents(paths, field), stride=stride

@@ -8,7 +8,20 @@ from collections.abc import Sequence
 import typer
 
 import manyheads
-from manyheads.cli import classify, demo, evaluate, generate, masked, prove, selfcheck, train, translate
+from manyheads.cli import (
+    answer,
+    classify,
+    demo,
+    evaluate,
+    generate,
+    masked,
+    prove,
+    selfcheck,
+    similarity,
+    tag,
+    train,
+    translate,
+)
 from manyheads.core.errors import ManyheadsError
 
 # Options that take several values after one flag: `--set model.layers=4 train.steps=2000`.
@@ -29,11 +42,18 @@ app = typer.Typer(
 )
 train.app.command("masked")(masked.train_masked)
 train.app.command("classify")(classify.train_classify)
+train.app.command("tag")(tag.train_tag)
+train.app.command("answer")(answer.train_answer)
+train.app.command("similarity")(similarity.train_similarity)
 app.add_typer(train.app, name="train")
 app.command("translate")(translate.translate)
 app.command("generate")(generate.generate)
 app.command("fill")(masked.fill)
 app.command("classify")(classify.classify)
+app.command("tag")(tag.tag)
+app.command("answer")(answer.answer)
+app.command("embed")(similarity.embed)
+app.command("similar")(similarity.similar)
 app.command("evaluate")(evaluate.evaluate)
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("prove-resume")(prove.prove_resume)

@@ -137,15 +137,22 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
             model = _built(family, table, weights, tokenizer)
         _fill(family, table, model, weights, what)
     except KeyError as missing:
-        raise CheckpointError(f"{directory} is damaged or not a {what}: its config has no {missing}") from None
+        raise CheckpointError(f"{directory} is damaged or not {_a(what)}: its config has no {missing}") from None
     except (RuntimeError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         # A config may say anything, such as a width that is a word.
-        raise CheckpointError(f"{directory} is damaged or not a {what}: {error}") from None
+        raise CheckpointError(f"{directory} is damaged or not {_a(what)}: {error}") from None
     if len(tokenizer) > model.config.vocabulary:
         raise CheckpointError(
             f"{directory}: the tokenizer has {len(tokenizer)} tokens, the model only {model.config.vocabulary}"
         )
     return model.eval(), tokenizer
+
+
+def kind_of(directory: Path) -> type:
+    """Which model a directory holds, told by its config alone."""
+    directory = find_model(directory)
+    table = read_json(directory / "config.json")
+    return _family(directory, table, None).kind(table)
 
 
 def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
@@ -172,9 +179,11 @@ def _family(directory: Path, table: dict[str, Any], kinds: tuple[type, ...] | No
         raise CheckpointError(f"{directory} holds a model of type {found}; {what} are of type {_listed(types)}")
     kind = family.kind(table)
     if kinds and kind not in kinds:
-        wanted = [f"a {name} ({', '.join(family.known_as for family in families)})" for name, families in asked.items()]
+        wanted = [
+            f"{_a(name)} ({', '.join(family.known_as for family in families)})" for name, families in asked.items()
+        ]
         raise CheckpointError(
-            f"{directory} holds a {family.kinds[kind]} ({found}); {_listed(wanted)} is asked for here"
+            f"{directory} holds {_a(family.kinds[kind])} ({found}); {_listed(wanted)} is asked for here"
         )
     return family
 
@@ -187,6 +196,10 @@ def _described(kinds: tuple[type, ...]) -> dict[str, list[Family]]:
             if kind in kinds:
                 asked.setdefault(what, []).append(family)
     return asked
+
+
+def _a(what: str) -> str:
+    return f"an {what}" if what[0] in "aeiou" else f"a {what}"
 
 
 def _listed(words: Iterable[str]) -> str:

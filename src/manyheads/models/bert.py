@@ -107,21 +107,30 @@ class Bert(nn.Module):
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
         """`segments` says which text each token is of; unset, a text ends with its separator."""
-        segments = self.segments_of(ids) if segments is None else segments
-        x = self.positions.add(self.embedding(ids) + self.segments(segments), 0)
-        x = self.dropout(self.norm(x))
-        if lengths is None or ids.device.type != "cpu":
-            return self._through(x, None if lengths is None else length_mask(lengths, ids.shape[1]), None)
-        if bool((lengths == ids.shape[1]).all()):
-            return self._through(x, None, None)
-        packing = Packing.of(lengths, ids.shape[1])
-        x = self._through(packing.pack(x)[None], None, packing.groups)
-        return packing.unpack(x[0], *ids.shape)
+        x = self.embed(ids, segments)
+        if lengths is None:
+            return self.through(x)
+        # A GPU would wait longer for the lengths than the padding costs.
+        return self.packed(x, lengths) if x.device.type == "cpu" else self.through(x, length_mask(lengths, x.shape[1]))
 
-    def _through(self, x: Tensor, mask: Tensor | None, groups: list[tuple[int, int]] | None) -> Tensor:
+    def embed(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
+        """Each token as the sum of what it is, which text it is of and where it stands, normalised."""
+        segments = self.segments_of(ids) if segments is None else segments
+        return self.dropout(self.norm(self.positions.add(self.embedding(ids) + self.segments(segments), 0)))
+
+    def through(self, x: Tensor, mask: Tensor | None = None, groups: list[tuple[int, int]] | None = None) -> Tensor:
+        """Through all blocks, padding and all."""
         for block in self.blocks:
             x = block(x, mask, groups)
         return x
+
+    def packed(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Through all blocks without the padding, which comes out as zeros."""
+        rows, positions = x.shape[:2]
+        if bool((lengths == positions).all()):
+            return self.through(x)
+        packing = Packing.of(lengths, positions)
+        return packing.unpack(self.through(packing.pack(x)[None], groups=packing.groups)[0], rows, positions)
 
     def segments_of(self, ids: Tensor) -> Tensor:
         """0 up to and with the first separator, 1 behind it, and so on up to the last segment there is."""

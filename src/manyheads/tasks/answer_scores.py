@@ -76,3 +76,13 @@ def _percent(values: list[float], chosen: list[bool]) -> float | None:
     """The mean of the values that are chosen, in percent."""
     kept = [value for value, wanted in zip(values, chosen) if wanted]
     return 100 * sum(kept) / len(kept) if kept else None
+
+
+def answer_table(scores: AnswerScores) -> str:
+    """The scores as lines to print."""
+    lines = [f"exact match {scores.exact:7.2f}   of {scores.questions:,} questions", f"F1          {scores.f1:7.2f}"]
+    if scores.impossible_right is not None:
+        lines.append(f"without an answer, and said so {scores.impossible_right:7.2f} %")
+    if scores.impossible_right is not None and scores.answerable_f1 is not None:
+        lines.append(f"with an answer: exact match {scores.answerable_exact:7.2f}, F1 {scores.answerable_f1:7.2f}")
+    return "\n".join(lines)

@@ -71,7 +71,7 @@ pipeline_tag: text-classification
 A decoder-only Transformer with one linear layer on the state of its last token, trained on {examples:,} examples as
 GPT-1 was fine-tuned (Radford et al. 2018); these are its weights {which}. It reads
 {shape}. {labels}
-`manyheads classify`, `manyheads.tasks.classify.Classifier` and, where `config.json` says gpt2, openai-gpt or llama,
+`manyheads classify`, `manyheads.Classifier` and, where `config.json` says gpt2, openai-gpt or llama,
 transformers' `AutoModelForSequenceClassification` open this directory.
 
 | on validation data | |
@@ -116,3 +116,94 @@ Loss is the negative log-likelihood of a hidden word, in nats; accuracies are in
 
 def _table(scores: dict[str, float]) -> str:
     return "\n".join(f"| {name} | {value:.4f} |" for name, value in scores.items())
+
+
+def tag_card(recipe: str, sentences: int, names: tuple[str, ...], which: str, scores: dict[str, float]) -> str:
+    """What the model is, how it was trained and how well it did on validation data."""
+    return f"""---
+library_name: manyheads
+pipeline_tag: token-classification
+---
+# A tagger trained with manyheads {manyheads.__version__}
+
+An encoder with one linear layer on the state of each word's first piece, trained on {sentences:,} sentences as BERT was
+fine-tuned to find names (Devlin et al. 2019); these are its weights {which}. Its labels are
+{", ".join(names)}.
+`manyheads tag`, `manyheads.Tagger` and transformers' `AutoModelForTokenClassification` open this directory.
+
+| on validation data | |
+| --- | --- |
+{_table(scores)}
+
+Accuracy is in percent of the words; F1, where there is one, is of entities as the CoNLL shared tasks counted them, in
+percent; loss is the negative log-likelihood of a label.
+
+## Recipe
+```toml
+{recipe.strip()}
+```
+"""
+
+
+def answer_card(recipe: str, windows: int, impossible: bool, which: str, scores: dict[str, float]) -> str:
+    """What the model is, how it was trained and how well it did on validation data."""
+    some, every = "some of which have no answer; it says so", "all of which have an answer; it always gives one"
+    return f"""---
+library_name: manyheads
+pipeline_tag: question-answering
+---
+# An answerer trained with manyheads {manyheads.__version__}
+
+An encoder with one linear layer on the state of each token, which scores it as the first and as the last of the answer,
+trained as BERT was on SQuAD (Devlin et al. 2019); these are its weights {which}. It reads
+`[CLS] question [SEP] context [SEP]` and learned from {windows:,} windows of contexts, with questions
+{some if impossible else every}.
+`manyheads answer`, `manyheads.Answerer` and transformers' `AutoModelForQuestionAnswering` open this
+directory.
+
+| on validation data | |
+| --- | --- |
+{_table(scores)}
+
+Exact match and F1 are in percent, as SQuAD's own evaluation counts them; loss is the negative log-likelihood of the
+first and of the last token of an answer, their mean, by window.
+
+## Recipe
+```toml
+{recipe.strip()}
+```
+"""
+
+
+def embedder_card(recipe: str, pairs: int, scored: bool, pooling: str, which: str, scores: dict[str, float]) -> str:
+    """What the model is, how it was trained and how well it did on validation data."""
+    pooled = {"mean": "the mean of its tokens' vectors", "cls": "the vector of its first token"}
+    shape = pooled.get(pooling, "the largest of each number in its tokens' vectors")
+    aim = "the cosine of two texts is their score" if scored else "a text finds the one it belongs to by its cosine"
+    meaning = {
+        "spearman": "Spearman's and Pearson's correlations of cosines with scores are in percent",
+        "accuracy": "accuracy is the percent of texts whose nearest in the batch is their own",
+    }
+    said = "; ".join(text for name, text in meaning.items() if name in scores)
+    return f"""---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+---
+# An embedder trained with manyheads {manyheads.__version__}
+
+An encoder that gives each text one vector, {shape}, trained on {pairs:,} pairs of texts so that
+{aim}; these are its weights {which}.
+`manyheads embed`, `manyheads similar`, `manyheads.Embedder` and sentence-transformers'
+`SentenceTransformer` open this directory.
+
+| on validation data | |
+| --- | --- |
+{_table(scores)}
+
+Of these, {said}.
+
+## Recipe
+```toml
+{recipe.strip()}
+```
+"""

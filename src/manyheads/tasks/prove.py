@@ -29,7 +29,7 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
     with tempfile.TemporaryDirectory(prefix="manyheads-prove-") as directory:
         whole, killed, log = (Path(directory) / name for name in ("whole", "killed", "log"))
         table = read_toml(file)
-        if not {"source", "pairs", "text", "train"} & set(table.get("data", {})):
+        if not {"source", "pairs", "text", "train", "data"} & set(table.get("data", {})):
             say("the recipe names no data: this proof runs on the sample corpus")
         task = str(table.get("task", "translate"))
         say(f"a run of {steps} steps, undisturbed")

@@ -12,13 +12,15 @@ from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, WholePromptSteps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
-from manyheads.interop.directory import load_model
+from manyheads.interop.directory import ENCODERS, load_model
+from manyheads.models.bert import Bert
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import reference
+from manyheads.ops.masks import length_mask
 from manyheads.tasks.translate import decode_all
 
 TOLERANCE = 1e-4
@@ -38,11 +40,35 @@ def check(path: Path, *, sentences: int = 24, beam: int = 4) -> list[Finding]:
     """Compares logits and whole texts of random sentences in the model's own vocabulary, on the CPU."""
     if sentences < 1 or beam < 1:
         raise ConfigError(f"{sentences} sentences with a beam of {beam} show nothing; both must be at least 1")
-    model, _ = load_model(path, kinds=(Transformer, GPT, Llama))
+    model, _ = load_model(path, kinds=(Transformer, GPT, Llama, *ENCODERS))
     with torch.inference_mode():
+        if isinstance(model, ENCODERS):
+            return _same_vectors(getattr(model, "body", model), sentences)
         if isinstance(model, Transformer):
             return [*_same_logits(model), *_same_translations(model, sentences, beam)]
         return [*_same_decoder_logits(model), *_same_texts(model, sentences, beam)]
+
+
+def _same_vectors(body: Bert, sentences: int) -> list[Finding]:
+    """What every head of an encoder reads, of rows of different lengths."""
+    longest = min(body.config.context, 19)
+    lengths = torch.arange(sentences) % longest + 1
+    rows = [_random_ids(body.config, 1, int(length))[0] for length in lengths]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    mask = length_mask(lengths, ids.shape[1])
+    real = mask[:, 0, 0]
+    alone = torch.cat([body(row[None])[0] for row in rows])
+    others = torch.where(real, ids, (ids + 1) % body.config.vocabulary)
+    whole = body(ids, lengths)
+    changed = ids.clone()
+    changed[:, -1] = (changed[:, -1] + 1) % body.config.vocabulary
+    return [
+        _close("vectors in a batch, without its padding = alone", whole[real], alone),
+        _close("what stands in the padding changes nothing", body(others, lengths)[real], alone),
+        _close("vectors by the reference kernel = by the fast one", _by_reference(body, ids, lengths)[real], alone),
+        _close("packed rows = padded rows with a mask", body.through(body.embed(ids), mask)[real], alone),
+        _differ("a later token is seen by earlier ones", body(changed)[:, 0], body(ids)[:, 0]),
+    ]
 
 
 def _same_decoder_logits(model) -> list[Finding]:
@@ -158,6 +184,11 @@ def _random_ids(config, rows: int, length: int) -> torch.Tensor:
 def _close(claim: str, found: torch.Tensor, expected: torch.Tensor) -> Finding:
     difference = float((found - expected).abs().max())
     return Finding(claim, difference <= TOLERANCE, f"largest difference {difference:.1e}, allowed {TOLERANCE:.0e}")
+
+
+def _differ(claim: str, found: torch.Tensor, other: torch.Tensor) -> Finding:
+    difference = float((found - other).abs().max())
+    return Finding(claim, difference > 0, f"largest difference {difference:.1e}, which must not be 0")
 
 
 def _equal(claim: str, found: list, expected: list) -> Finding:

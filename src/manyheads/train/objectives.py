@@ -103,3 +103,56 @@ def compared(scores: Tensor, candidates: Tensor | None) -> Tensor:
     if candidates is None:
         return scores
     return scores[:, 0][candidates.clamp(min=0)].masked_fill(candidates < 0, -torch.inf)
+
+
+def tagging_loss(model, batch) -> Loss:
+    """The label of each word, where its first piece stands; positions of which nothing is asked count for nothing."""
+    loss = tag_loss(model(batch.ids, batch.lengths), batch.labels)
+    return Loss(loss, loss.detach(), batch.target_tokens)
+
+
+def tag_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """The negative log-likelihood of labels, [B, T], summed over the positions that have one; -1 is none."""
+    flat = scores.flatten(0, 1).float()
+    return torch.nn.functional.cross_entropy(flat, labels.flatten(), ignore_index=-1, reduction="sum")
+
+
+def answer_loss(model, batch) -> Loss:
+    """Where the answer begins and ends in each window, or that it has none, which is said by pointing at its start."""
+    loss = span_loss(model(batch.ids, batch.lengths), batch.lengths, batch.starts, batch.ends)
+    return Loss(loss, loss.detach(), batch.target_tokens)
+
+
+def span_loss(scores: Tensor, lengths: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """The negative log-likelihood of first and last positions by scores, [B, T, 2]: the mean of both, summed over B.
+
+    Positions from `lengths` on are padding, which nothing points at.
+    """
+    padding_BT = torch.arange(scores.shape[1], device=scores.device) >= lengths[:, None]
+    real = scores.float().masked_fill(padding_BT[:, :, None], -torch.inf)
+    return torch.nn.functional.cross_entropy(real, torch.stack([starts, ends], dim=1), reduction="sum") / 2
+
+
+COSINE_SCALE = 20.0  # a cosine ends at 1, which as a logit would leave every candidate likely
+
+
+def similarity_loss(model, batch) -> Loss:
+    """The cosine of each pair is to be its score; without scores, each first text is to find its own second text.
+
+    The latter is known as multiple negatives ranking: the other second texts of the batch are the wrong answers.
+    """
+    loss = label_loss(likeness(model(batch.ids, batch.lengths), batch.candidates), batch.labels)
+    return Loss(loss, loss.detach(), batch.target_tokens)
+
+
+def likeness(vectors: Tensor, candidates: Tensor | None) -> Tensor:
+    """Cosines of the first half of the vectors with the second half: each with its own, [pairs, 1].
+
+    With `candidates`, [pairs, pairs], they are the logits of each with every candidate, scaled.
+    """
+    # Half precision cannot tell cosines near 1 apart.
+    with torch.autocast(vectors.device.type, enabled=False):
+        first, second = torch.nn.functional.normalize(vectors.float(), dim=-1).chunk(2)
+        if candidates is None:
+            return (first * second).sum(dim=-1, keepdim=True)
+        return (COSINE_SCALE * first @ second.T).masked_fill(~candidates, -torch.inf)

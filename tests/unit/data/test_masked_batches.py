@@ -106,6 +106,7 @@ def test_second_texts_follow_where_it_says_so_and_never_else(documents, length, 
     one_document = 2 * max(documents) > sum(documents)
     for batch in batches_of(store, length=length, shuffle=shuffle).epoch(epoch):
         assert batch.ids.shape[1] <= length
+        assert batch.follows is not None
         for (first, second), follows in zip(texts_of(batch), batch.follows.tolist()):
             (before, here), (after, there) = sentences_in(store, first), sentences_in(store, second)
             assert follows == (before.stop == after.start)
@@ -246,6 +247,7 @@ def test_a_corpus_that_gives_no_rows_is_refused():
         batches_of(long, length=24)
     # A corpus of one row has nothing to put in the place of its second text.
     (batch,) = batches_of(long, length=25).epoch(0)
+    assert batch.follows is not None
     assert batch.follows.tolist() == [1]
 
 
@@ -254,9 +256,9 @@ def test_moving_a_batch_moves_all_of_it():
         batch = next(batches_of(corpus([9] * 3), next_sentence=next_sentence).epoch(0))
         moved = batch.to("meta")
         assert moved.target_tokens == batch.target_tokens
-        tensors = [moved.ids, moved.lengths, moved.places, moved.targets]
-        assert {each.device.type for each in tensors} == {"meta"}
-        assert moved.follows.device.type == "meta" if next_sentence else moved.follows is None
+        assert (moved.follows is not None) == next_sentence
+        tensors = [moved.ids, moved.lengths, moved.places, moved.targets, moved.follows]
+        assert {each.device.type for each in tensors if each is not None} == {"meta"}
 
 
 def test_planning_and_collating_take_little_time():

@@ -8,17 +8,22 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
-from manyheads.interop.directory import load_model, save_model
+from manyheads.interop.directory import ENCODERS, load_model, save_model
 from manyheads.interop.weights import Undrawn
+from manyheads.models.bert import Bert, BertClassifier, BertConfig, BertTagger
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
 
 LINES = ["a dog sleeps under the table", "the cat danced"] * 3
 LANGUAGE = (GPT, Llama)
+DECODERS = (DecoderClassifier,)
+CLASSIFIERS = (DecoderClassifier, BertClassifier)
+NAMES = ["translator", "gpt", "llama", "own", "classifier", "encoder", "tagger"]
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +39,15 @@ def directories(tmp_path_factory, words):
     pieces = Tokenizer.train(LINES, 280)
     ends = {"pad": pieces.pad, "start": pieces.start, "end": pieces.end}
     body = {"vocabulary": len(pieces), "width": 12, "layers": 1, "heads": 3, "inner": 17}
+    marked = EncoderTokenizer.train(LINES, 60)
     models = {
         "translator": (Transformer(TransformerConfig(**body, **ends)), pieces),
         "gpt": (GPT(GPTConfig(**sizes, context=7)), words),
         "llama": (Llama(LlamaConfig(**sizes, context=7)), words),
         "own": (GPT(GPTConfig(**sizes, context=7, norm="rms")), words),
         "classifier": (DecoderClassifier(GPT(GPTConfig(**sizes, context=7)), ("no", "yes")), words),
+        "encoder": (Bert(BertConfig(**body, context=7)), marked),
+        "tagger": (BertTagger(Bert(BertConfig(**body, context=7), pooler=False), ("no", "yes")), marked),
     }
     for name, (model, tokenizer) in models.items():
         save_model(folder / name, model, tokenizer, "# A model\n")
@@ -67,7 +75,10 @@ def changed(directory, **changes):
         ("gpt", LANGUAGE),
         ("llama", LANGUAGE),
         ("own", (GPT,)),
-        ("classifier", (DecoderClassifier,)),
+        ("classifier", DECODERS),
+        ("classifier", CLASSIFIERS),
+        ("encoder", ENCODERS),
+        ("tagger", (BertTagger,)),
     ],
 )
 def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
@@ -75,7 +86,8 @@ def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
         model, tokenizer = load_model(directories / name, asked)
         assert isinstance(model, kinds)
         assert not model.training
-        assert isinstance(tokenizer, Tokenizer if name == "translator" else LanguageTokenizer)
+        kind = {"translator": Tokenizer, "encoder": EncoderTokenizer, "tagger": EncoderTokenizer}
+        assert isinstance(tokenizer, kind.get(name, LanguageTokenizer))
     assert (directories / name / "README.md").read_text() == "# A model\n"
 
 
@@ -86,8 +98,12 @@ def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
         ("gpt", (Transformer,), "a language model (gpt2); a translator (Marian) is asked for here"),
         ("own", (Llama,), "a language model (manyheads-gpt); a language model (Llama) is asked for here"),
         ("classifier", LANGUAGE, "a classifier (gpt2); a language model (GPT-2, GPT-1, Llama) is asked for here"),
-        ("llama", (DecoderClassifier,), "a language model (llama); a classifier (GPT-2, GPT-1, Llama) is asked for here"),
-        ("translator", (GPT, DecoderClassifier), "a translator (marian); a language model (GPT-2, GPT-1) or a classifier ("),
+        ("llama", DECODERS, "a language model (llama); a classifier (GPT-2, GPT-1, Llama) is asked for here"),
+        ("translator", (GPT, *DECODERS), "a translator (marian); a language model (GPT-2, GPT-1) or a classifier ("),
+        ("tagger", LANGUAGE, "a tagger (bert); a language model (GPT-2, GPT-1, Llama) is asked for here"),
+        ("tagger", CLASSIFIERS, "a tagger (bert); a classifier (GPT-2, GPT-1, Llama, BERT) is asked for here"),
+        ("gpt", CLASSIFIERS, "a language model (gpt2); a classifier (GPT-2, GPT-1, Llama, BERT) is asked for here"),
+        ("gpt", (BertTagger,), "a language model (gpt2); a tagger (BERT) is asked for here"),
     ],
 )
 def test_a_model_of_another_kind_is_refused(directories, name, kinds, sentence):
@@ -98,11 +114,12 @@ def test_a_model_of_another_kind_is_refused(directories, name, kinds, sentence):
 
 def test_an_unknown_type_is_told_the_known_ones(copied):
     directory = copied("gpt")
-    changed(directory, model_type="bert")
+    changed(directory, model_type="t5")
     for kinds, sentence in {
-        (Transformer,): "type bert; translators are of type marian or manyheads-transformer",
+        (Transformer,): "type t5; translators are of type marian or manyheads-transformer",
         LANGUAGE: "language models are of type gpt2, openai-gpt, manyheads-gpt, llama or manyheads-llama",
-        None: "models are of type marian, manyheads-transformer, gpt2",
+        ENCODERS: "models are of type bert",
+        None: "models are of type marian, manyheads-transformer, gpt2, .* or bert",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
             load_model(directory, kinds)
@@ -111,7 +128,7 @@ def test_an_unknown_type_is_told_the_known_ones(copied):
         load_model(directory)
 
 
-@pytest.mark.parametrize("name", ["translator", "gpt", "llama", "own", "classifier"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_file_that_is_cut_or_gone_is_a_sentence(copied, name):
     directory = copied(name)
     for file in ("model.safetensors", "config.json", "tokenizer.json"):

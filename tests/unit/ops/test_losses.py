@@ -91,3 +91,55 @@ def test_half_precision_states_meet_full_precision_weights():
     assert loss.dtype == torch.float32
     assert weight.grad.dtype == torch.float32
     assert_close(loss, expected, rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("chunk", [None, 1, 3, POSITIONS])
+@pytest.mark.parametrize("never", [None, 3])
+def test_a_bias_that_is_learned_gets_the_gradient_of_the_formula(smoothing, chunk, never):
+    states, weight, bias, targets = inputs(never)
+    bias.requires_grad_()
+    loss, _ = smoothed_cross_entropy(states, weight, bias, targets, smoothing=smoothing, never=never, chunk=chunk)
+    found = torch.autograd.grad(5 * loss, (states, weight, bias))
+    kept = torch.tensor([each for each in range(VOCABULARY) if each != never])
+    targets = targets - (targets > (VOCABULARY if never is None else never)).long()
+    logits = (states @ weight.T + bias)[:, kept]
+    expected = 5 * F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+    assert_close(found, torch.autograd.grad(expected, (states, weight, bias)))
+    assert found[2].abs().min() > 0 or never is not None
+    assert never is None or not found[2][never]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_a_bias_that_is_no_parameter_has_no_gradient(smoothing):
+    states, weight, bias, targets = inputs()
+    loss, _ = smoothed_cross_entropy(states, weight, bias, targets, smoothing=smoothing, chunk=3)
+    saved = [tensor for tensor in loss.grad_fn.saved_tensors if tensor is not None]
+    assert [tuple(tensor.shape) for tensor in saved] == [(POSITIONS, WIDTH), (VOCABULARY, WIDTH)]
+    loss.backward()
+    assert bias.grad is None
+    assert weight.grad is not None
+    bias.requires_grad_()
+    learned, _ = smoothed_cross_entropy(states, weight, bias, targets, smoothing=smoothing, chunk=3)
+    assert (VOCABULARY,) in [tuple(tensor.shape) for tensor in learned.grad_fn.saved_tensors]  # and the test can tell
+    assert_close(learned, loss)
+
+
+def test_the_gradient_of_a_bias_adds_up_in_full_precision_whatever_the_states_have():
+    count = 601  # of parts so small that half precision would no longer see them beside their sum
+    states, weight, bias, _ = inputs()
+    states, targets = states[:1].expand(count, WIDTH), torch.full((count,), 3)
+    bias.requires_grad_()
+    expected = torch.autograd.grad(smoothed_cross_entropy(states, weight, bias, targets)[0], bias)[0]
+    loss, _ = smoothed_cross_entropy(states.bfloat16(), weight, bias, targets, chunk=1)
+    found = torch.autograd.grad(loss, bias)[0]
+    assert found.dtype == torch.float32
+    assert_close(found, expected, atol=0.01 * count, rtol=0.05)
+
+
+def test_only_the_bias_may_learn():
+    states, weight, bias, targets = inputs()
+    bias.requires_grad_()
+    frozen = smoothed_cross_entropy(states.detach(), weight.detach(), bias, targets, smoothing=0.1)[0]
+    all_learn = smoothed_cross_entropy(states, weight, bias, targets, smoothing=0.1)[0]
+    assert_close(torch.autograd.grad(frozen, bias), torch.autograd.grad(all_learn, bias))

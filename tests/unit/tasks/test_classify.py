@@ -249,7 +249,8 @@ def test_the_loss_is_the_labels_and_half_the_language_models():
 
 
 def test_the_auxiliary_loss_reaches_where_the_labels_do_not():
-    model = DecoderClassifier(Llama(LlamaConfig(vocabulary=90, **SIZES)), ("a", "b"))  # its output is a matrix of its own
+    body = Llama(LlamaConfig(vocabulary=90, **SIZES))  # whose output is a matrix of its own
+    model = DecoderClassifier(body, ("a", "b"))
     for auxiliary, reached in ((0.0, False), (0.5, True)):
         model.zero_grad()
         classification_loss(model, example_batch(), auxiliary=auxiliary).total.backward()

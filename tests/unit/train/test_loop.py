@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from manyheads.core.errors import CheckpointError, ManyheadsError, Stopped
+from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError, Stopped
 from manyheads.data.batching import PairBatches
 from manyheads.data.store import PairStore
 from manyheads.models.transformer import Transformer, TransformerConfig
@@ -223,25 +223,31 @@ def test_a_gradient_that_is_no_number_stops_the_run_too(tmp_path):
 
 def test_the_best_model_is_kept_and_waiting_ends_early(tmp_path):
     work = Work(scores=[0.9, 0.5, 0.7, 0.6, 0.1])
-    progress = training(tmp_path, work, valid_every=2, patience=2).fit()
+    progress = training(tmp_path, work, valid_every=2, patience=2, best_by="loss").fit()
     assert progress.step == 8
     assert (progress.best, progress.best_step, progress.waited) == (-0.5, 4, 2)
     assert [event[1] for event in work.events if event[0] == "keep"] == ["after step 2", "after step 4"]
     assert ends(tmp_path)[0].name == "step-00000008"
     patient = Work(scores=[0.9, 0.5, 0.7, 0.6, 0.1, 0.3, 0.3])
-    assert training(tmp_path / "b", patient, valid_every=2).fit().best_step == 10
+    assert training(tmp_path / "b", patient, valid_every=2, best_by="loss").fit().best_step == 10
+
+
+def test_a_score_that_validation_does_not_give_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(ConfigError, match=r"train\.best_by is bleu, but validation gives loss; choose one of them"):
+        training(tmp_path, Work(scores=[0.9, 0.5])).fit()
 
 
 def test_patience_counts_across_a_stop(tmp_path):
+    changes = {"valid_every": 2, "patience": 2, "best_by": "loss"}
     with pytest.raises(Stopped):
-        training(tmp_path, Work({7: [interrupt]}, scores=[0.9, 0.5, 0.7]), valid_every=2, patience=2).fit()
-    assert training(tmp_path, Work(scores=[0.6, 0.1]), valid_every=2, patience=2).fit().step == 8
+        training(tmp_path, Work({7: [interrupt]}, scores=[0.9, 0.5, 0.7]), **changes).fit()
+    assert training(tmp_path, Work(scores=[0.6, 0.1]), **changes).fit().step == 8
 
 
 def test_the_average_is_kept_where_it_is_better_and_only_there(tmp_path):
     for name, score, kept in (("better", 0.1, True), ("worse", 0.9, False)):
         run, work = tmp_path / name, Work(scores=[0.6, 0.5, 0.4, score])
-        training(run, work, average=3).fit()
+        training(run, work, average=3, best_by="loss").fit()
         last = [event for event in work.events if event[0] == "keep"][-1]
         average = Checkpoints(run / "checkpoints", 9, 1).averaged(3)[0]
         assert torch.equal(last[2]["encoder.embedding.weight"], average["encoder.embedding.weight"]) is kept
@@ -266,9 +272,9 @@ def test_a_stop_leaves_no_trace_in_the_average(tmp_path):
 
 
 def test_an_average_that_was_kept_is_what_later_models_have_to_beat(tmp_path):
-    training(tmp_path, Work(scores=[0.6, 0.5, 0.4, 0.1]), average=3).fit()
+    training(tmp_path, Work(scores=[0.6, 0.5, 0.4, 0.1]), average=3, best_by="loss").fit()
     work = Work(scores=[0.2, 0.2, 0.2])
-    training(tmp_path, work, average=3, steps=20).fit()
+    training(tmp_path, work, average=3, steps=20, best_by="loss").fit()
     assert not [event for event in work.events if event[0] == "keep"]
 
 

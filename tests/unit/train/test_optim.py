@@ -1,4 +1,5 @@
 import math
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -38,7 +39,8 @@ def test_each_schedule_falls_as_it_says():
 def trained(optimizer, model, steps, seed=0):
     for step in range(steps):
         torch.manual_seed(seed + step)
-        optimizer.param_groups[0]["lr"] = optimizer.param_groups[1]["lr"] = 0.1
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
         model(torch.randn(4, 5)).square().sum().backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -81,6 +83,56 @@ def test_adam_is_the_papers_and_matrices_alone_decay_under_adamw():
         assert_close(model.bias.detach(), before["bias"])
 
 
+def frozen_below() -> nn.Sequential:
+    """Two layers and a norm, of which the first layer does not learn."""
+    torch.manual_seed(1)
+    parts = {"below": nn.Linear(5, 7), "blocks": nn.Linear(7, 3), "norm": nn.LayerNorm(3)}
+    parts["below"].requires_grad_(False)
+    return nn.Sequential(OrderedDict(parts))
+
+
+every_kind = pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
+
+
+def of_kind(kind: str) -> TrainConfig:
+    return TrainConfig(optimizer=kind, weight_decay=0.0 if kind == "adam" else 0.1)
+
+
+@every_kind
+def test_frozen_weights_are_in_no_group_and_do_not_move(kind):
+    model = frozen_below()
+    before = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
+    optimizer = build_optimizer(model, of_kind(kind))
+    taught = [id(weight) for group in optimizer.param_groups for weight in group["params"]]
+    assert sorted(taught) == sorted(id(weight) for weight in [*model.blocks.parameters(), *model.norm.parameters()])
+    trained(optimizer, model, 3)
+    for name, tensor in model.named_parameters():
+        assert torch.equal(tensor, before[name]) == name.startswith("below."), name  # not even by decay
+
+
+@every_kind
+def test_frozen_weights_need_no_state_and_none_is_saved_or_loaded(kind):
+    model, copy = frozen_below(), frozen_below()
+    optimizer = build_optimizer(model, of_kind(kind))
+    trained(optimizer, model, 3)
+    assert len([weight for part in optimizer.parts for weight in part.state]) == 4
+    tensors = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizer, model).items()}
+    assert {name.rpartition("/")[0] for name in tensors} == {"blocks.weight", "blocks.bias", "norm.weight", "norm.bias"}
+    copy.load_state_dict(model.state_dict())
+    resumed = build_optimizer(copy, of_kind(kind))
+    load_optimizer_tensors(resumed, copy, tensors)
+    trained(optimizer, model, 2, seed=3)
+    trained(resumed, copy, 2, seed=3)
+    assert all(torch.equal(one, other) for one, other in zip(model.parameters(), copy.parameters(), strict=True))
+
+
+def test_frozen_blocks_leave_nothing_to_muon():
+    model = nn.ModuleDict({"blocks": nn.Linear(5, 7), "head": nn.Linear(7, 3)})
+    assert len(build_optimizer(model, of_kind("muon")).parts) == 2
+    model["blocks"].requires_grad_(False)
+    assert len(build_optimizer(model, of_kind("muon")).parts) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -89,7 +141,7 @@ def test_adam_is_the_papers_and_matrices_alone_decay_under_adamw():
         ({"accumulate": 0}, "train.accumulate is 0"),
         ({"optimizer": "sgd"}, "train.optimizer is 'sgd'; it can be adam, adamw"),
         ({"schedule": "step"}, "train.schedule is 'step'; it can be inverse_sqrt, cosine, constant"),
-        ({"best_by": "chrf"}, "train.best_by is 'chrf'; it can be bleu, loss"),
+        ({"best_by": "chrf"}, "train.best_by is 'chrf'; it can be loss, bleu, accuracy, f1, pearson, spearman"),
         ({"learning_rate": 0.0}, "train.learning_rate is 0.0; it must be above 0"),
         ({"learning_rate": float("nan")}, "train.learning_rate is nan"),
         ({"clip": -1.0}, "train.clip is -1.0; it must be at least 0"),

@@ -1,0 +1,150 @@
+"""`manyheads train similarity`, `manyheads embed MODEL < in > out.npy` and `manyheads similar MODEL --to TEXT < in`"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from manyheads.cli.lines import standard_input
+from manyheads.cli.train import Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
+
+Model = Annotated[Path, typer.Argument(help="A run directory, a sentence-transformers directory, or any BERT.")]
+Pooling = Annotated[
+    str | None, typer.Option(help="mean, cls or max, for a BERT that does not say itself; none: mean.", metavar="NAME")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+
+def train_similarity(
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A .tsv or .jsonl with two texts that belong together, or a .tsv, .csv or .jsonl with two texts and a "
+            "score, as the STS benchmark; plain, .gz or .xz.",
+            metavar="FILE…",
+        ),
+    ] = None,
+    valid: Annotated[
+        list[str] | None, typer.Option(help="Validation; none: every 10th pair is held out.", metavar="FILE…")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns of a .tsv by name or number (from 1), a score last.", metavar="A B [SCORE]"),
+    ] = None,
+    pooling: Annotated[
+        str | None,
+        typer.Option(help="What a text's vector is made of: mean, cls or max; none: as in --model.", metavar="NAME"),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="The pre-trained model: a run directory, a sentence-transformers one or a BERT.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/similarity"),
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Without --model, the size of an untrained one: bert_tiny, bert_mini, bert_small, bert_medium, "
+            "bert_base or bert_large."
+        ),
+    ] = None,
+    recipe: Recipe = None,
+    set_: Set = None,
+    show_recipe: ShowRecipe = False,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train an embedder, which gives texts that mean the same similar vectors, from pairs of texts."""
+    from manyheads.tasks.similarity_training import build_recipe, resumed_recipe, train_embedder
+
+    given = {"pairs": pairs, "valid": valid, "columns": columns, "pooling": pooling, "model": model}
+    what_next = "manyheads similar {out} --to 'a sentence' < sentences.txt"
+    task = Task("similarity", build_recipe, resumed_recipe, train_embedder, what_next)
+    options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
+    run(task, out, given, **options, resume=resume, overwrite=overwrite)
+
+
+def embed(
+    model: Model,
+    out: Annotated[Path | None, typer.Option(help="Write here in place of standard output.", metavar="FILE")] = None,
+    pooling: Pooling = None,
+    device: Device = "auto",
+) -> None:
+    """Give each line of standard input a vector: a .npy file on standard output, float32, a row a line, in order."""
+    from manyheads.core.errors import ConfigError
+
+    if out is None and sys.stdout.isatty():
+        raise ConfigError("vectors are no text for a terminal; end the line with > vectors.npy, or give --out")
+    from numpy.lib.format import write_array_header_1_0
+
+    from manyheads.core.log import counting, warn
+    from manyheads.tasks.similarity import Embedder
+
+    embedder = Embedder.load(model, device=device, pooling=pooling)
+    # How many rows there are stands before the first of them.
+    lines = list(standard_input())
+    with _opened(out) as file, counting("embedding lines") as show:
+        shape = (len(lines), embedder.width)
+        write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        done = 0
+        for vectors in embedder.in_chunks(lines):
+            file.write(vectors.astype("<f4", copy=False).tobytes())
+            done += len(vectors)
+            show(done)
+    empty = sum(not line.strip() for line in lines)
+    if empty:
+        warn(f"{empty:,} lines are empty; their vectors are those of an empty text")
+
+
+@contextmanager
+def _opened(out: Path | None) -> Iterator[BinaryIO]:
+    """Standard output as bytes, or a file that is there only when it is whole."""
+    from manyheads.core.files import TEMPORARY
+
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    unfinished = out.with_name(out.name + TEMPORARY)
+    try:
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.replace(out)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def similar(
+    model: Model,
+    to: Annotated[str, typer.Option(help="The text that others are compared with.", metavar="TEXT")],
+    top: Annotated[int, typer.Option(help="How many are printed.")] = 10,
+    pooling: Pooling = None,
+    device: Device = "auto",
+) -> None:
+    """Print the lines of standard input that are most similar to a text: cosine, tab and line, the best first."""
+    from manyheads.core.errors import ConfigError
+
+    if not to.strip():
+        raise ConfigError("--to is empty; give the text that the lines are compared with")
+    if top < 1:
+        raise ConfigError(f"--top is {top}; it must be at least 1")
+    import numpy as np
+
+    from manyheads.core.log import counting, warn
+    from manyheads.tasks.similarity import Embedder, unit
+
+    embedder = Embedder.load(model, device=device, pooling=pooling)
+    read = list(standard_input())
+    texts = [to, *(line for line in read if line.strip())]
+    wanted, cosines = None, []
+    with counting("comparing lines") as show:
+        for vectors in map(unit, embedder.in_chunks(texts)):
+            wanted = vectors[0] if wanted is None else wanted
+            cosines += (vectors @ wanted).tolist()
+            show(len(cosines) - 1)
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
+    for place in np.argsort(-np.array(cosines[1:]), kind="stable")[:top].tolist():
+        print(f"{cosines[1 + place]:.4f}\t{texts[1 + place]}")
+    if len(texts) <= len(read):
+        warn(f"{len(read) + 1 - len(texts):,} lines are empty and left out")

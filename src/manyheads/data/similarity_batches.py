@@ -1,0 +1,95 @@
+"""Batches of pairs of texts.  Shapes:  P pairs  R = 2 · P rows  T positions"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyheads.data.example_batches import ExampleStore
+
+
+@dataclass(frozen=True)
+class SimilarityBatch:
+    """The first texts of pairs, then their second texts, side by side and padded at the end."""
+
+    ids: Tensor  # [R, T]
+    lengths: Tensor  # [R]
+    labels: Tensor
+    """[P]: the score of each pair, or without scores the place of each first text's own second text."""
+    candidates: Tensor | None
+    """[P, P], without scores: the second texts that each first text is compared with, its own among them."""
+
+    @property
+    def target_tokens(self) -> int:
+        """What sums over a batch are divided by: here the number of pairs."""
+        return len(self.labels)
+
+    def to(self, device: torch.device | str) -> "SimilarityBatch":
+        return SimilarityBatch(
+            ids=self.ids.to(device, non_blocking=True),
+            lengths=self.lengths.to(device, non_blocking=True),
+            labels=self.labels.to(device, non_blocking=True),
+            candidates=None if self.candidates is None else self.candidates.to(device, non_blocking=True),
+        )
+
+
+class SimilarityBatches:
+    """All batches of a store of pairs, about `size` pairs each, in an order fixed by seed and epoch.
+
+    Without shuffling every epoch has the order of the first. Batches differ by one pair at most: in a small rest of
+    two pairs, each text would be easily told from the only other one.
+    """
+
+    def __init__(self, store: ExampleStore, *, size: int, seed: int, shuffle: bool = True):
+        self._store, self._size, self._seed, self._shuffle = store, size, seed, shuffle
+
+    def __len__(self) -> int:
+        return -(-len(self._store) // self._size)
+
+    def plan(self, epoch: int) -> list[np.ndarray]:
+        """The numbers of the pairs of each batch."""
+        generator = np.random.default_rng([self._seed, epoch if self._shuffle else 0])
+        return np.array_split(generator.permutation(len(self._store)), len(self))
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[SimilarityBatch]:
+        """The batches of an epoch, from number `start` on."""
+        for numbers in self.plan(epoch)[start:]:
+            yield self._collated(numbers.tolist())
+
+    def _collated(self, numbers: list[int]) -> SimilarityBatch:
+        store = self._store
+        rows = [store.row(2 * number + side).tolist() for side in (0, 1) for number in numbers]
+        ids, lengths = side_by_side(rows)
+        labels = store.labels[numbers]
+        if is_scored(store):
+            return SimilarityBatch(ids, lengths, torch.from_numpy(labels), None)
+        return SimilarityBatch(ids, lengths, torch.arange(len(numbers)), candidates_of(rows))
+
+
+def is_scored(store: ExampleStore) -> bool:
+    """Whether its pairs have scores, which are floats."""
+    return store.labels.dtype.kind == "f"
+
+
+def candidates_of(rows: Sequence[list[int]]) -> Tensor:
+    """[P, P]: the second texts that each first text is compared with: its own, and those that do not belong to it.
+
+    Another pair's second text belongs to it as well where it is the same as its own, or as the first text itself, or
+    where that pair has the same first text.
+    """
+    numbers: dict[tuple[int, ...], int] = {}
+    known = np.array([numbers.setdefault(tuple(row), len(numbers)) for row in rows])
+    first, second = np.split(known, 2)
+    belongs = (second[:, None] == second) | (first[:, None] == first) | (first[:, None] == second)
+    return torch.from_numpy(~belongs | np.eye(len(first), dtype=bool))
+
+
+def side_by_side(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
+    """Rows of ids padded to the longest, [R, T], and their lengths; all of them are laid down at once."""
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    ids = np.zeros((len(rows), lengths.max()), dtype=np.int64)
+    real = np.arange(ids.shape[1]) < lengths[:, None]
+    ids[real] = np.fromiter((each for row in rows for each in row), dtype=np.int64, count=lengths.sum())
+    return torch.from_numpy(ids), torch.from_numpy(lengths)

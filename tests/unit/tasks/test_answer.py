@@ -1,0 +1,386 @@
+"""Windows, targets and the search for the best stretch."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.testing import assert_close
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.questions import Answer, Question, read_questions
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig
+from manyheads.tasks.answer import LONGEST_ANSWER, Answerer, ranked, score_questions
+from manyheads.tasks.answer_data import AnswerData, Read, Reader, Window, count_windows, prepare, read_all
+from manyheads.tasks.answer_training import build_recipe
+from manyheads.text.encoder import EncoderTokenizer
+
+WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps", "under", "it", "while", "birds", "sing"]
+TEXT = " ".join(WORDS)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> EncoderTokenizer:
+    return EncoderTokenizer.train([TEXT] * 3, 200)
+
+
+def text_of(count: int, seed: int = 1) -> str:
+    return " ".join(random.Random(seed).choices(WORDS, k=count))
+
+
+def answerer(tokenizer, *, impossible=False, context=64, **windows) -> Answerer:
+    torch.manual_seed(5)
+    sizes = {"vocabulary": len(tokenizer), "separator": tokenizer.separator, "context": context}
+    model = BertAnswerer(Bert(BertConfig(width=12, layers=2, heads=3, **sizes), pooler=False), impossible)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return Answerer(model, tokenizer, **windows)
+
+
+class Table(nn.Module):
+    """A model whose scores of a token follow from the token alone."""
+
+    def __init__(self, vocabulary: int, impossible: bool = False):
+        super().__init__()
+        self.impossible, self.config = impossible, BertConfig(vocabulary=vocabulary, context=512)
+        self.scores = nn.Parameter(torch.randn(vocabulary, 2))
+
+    def forward(self, ids, lengths=None):
+        return self.scores[ids]
+
+
+# Files
+
+
+def squad(path: Path, documents: dict[str, list[tuple[str, list[tuple[str, str | None]]]]]) -> str:
+    """A file of documents: {title: [(context, [(question, answer or none)])]}."""
+    data = []
+    for title, paragraphs in documents.items():
+        entries = []
+        for context, asked in paragraphs:
+            qas = [
+                {
+                    "id": f"{title}{len(entries)}-{number}",
+                    "question": question,
+                    "answers": [] if answer is None else [{"text": answer, "answer_start": context.index(answer)}],
+                }
+                for number, (question, answer) in enumerate(asked)
+            ]
+            entries.append({"context": context, "qas": qas})
+        data.append({"title": title, "paragraphs": entries})
+    path.write_text(json.dumps({"data": data}))
+    return str(path)
+
+
+def contexts(count: int, seed: int) -> list[tuple[str, list[tuple[str, str | None]]]]:
+    texts = [text_of(9, seed=100 * seed + number) + f" number {number} of {seed}" for number in range(count)]
+    return [(text, [("what sleeps?", text.split()[3]), ("what sings?", None)]) for text in texts]
+
+
+def test_every_tenth_document_is_held_out(tmp_path):
+    file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(21)})
+    found = read_all(AnswerData(data=(file,)))
+    assert {question.title for question in found.valid} == {"title 9", "title 19"}
+    assert len(found.valid) == 2 * 2 * 2
+    assert len(found.train) + len(found.valid) == 21 * 2 * 2
+    assert not {question.context for question in found.train} & {question.context for question in found.valid}
+
+
+@pytest.mark.parametrize("titles", [1, 3])
+def test_of_few_documents_every_tenth_context_is_held_out(tmp_path, titles):
+    made = {f"title {number}": contexts(24 // titles, number) for number in range(titles)}
+    found = read_all(AnswerData(data=(squad(tmp_path / "a.json", made),)))
+    order = [context for paragraphs in made.values() for context, _ in paragraphs]
+    assert list(dict.fromkeys(question.context for question in found.valid)) == [order[9], order[19]]
+    assert len(found.train) == 44
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ({"a": contexts(9, 1)}, "9 contexts are too few"),
+        ({"a": [(text_of(5, each), [("what?", None)]) for each in range(20)]}, "none of the 18 questions"),
+        ({"a": [(text_of(5, each), [(" ", None)]) for each in range(20)]}, "every question is empty"),
+        ({"a": [*contexts(19, 1), (" ", [("what?", None)])]}, "the context of question 'a19-0' is empty"),
+    ],
+)
+def test_questions_that_nothing_is_learned_from_are_refused(tmp_path, documents, said):
+    with pytest.raises(DataError, match=said):
+        read_all(AnswerData(data=(squad(tmp_path / "a.json", documents),)))
+
+
+def test_empty_questions_are_left_out_and_told(tmp_path, capfd):
+    made = contexts(20, 1)
+    made[3][1].append(("  ", None))
+    found = read_all(AnswerData(data=(squad(tmp_path / "a.json", {"a": made}),)))
+    assert len(found.train) + len(found.valid) == 40
+    assert "1 questions are empty and left out" in capfd.readouterr().err
+
+
+# Windows
+
+
+@settings(max_examples=60, deadline=None)
+@given(length=st.integers(1, 90), asked=st.integers(1, 12), longest=st.integers(5, 60), stride=st.integers(1, 40))
+def test_windows_cover_every_token_and_short_answers_whole(length, asked, longest, stride):
+    tokenizer = EncoderTokenizer.train([TEXT] * 3, 200)
+    reader = Reader(tokenizer, 64, longest=longest, stride=stride)
+    question, context = " ".join(WORDS[:1] * asked), " ".join(WORDS[1:2] * length)
+    read = reader([(question, context)])[0]
+    [kept], [whole] = ({tuple(w.ids[1 : w.before - 1]) for w in read.windows}, tokenizer.encode([question]))
+    assert len(kept) == min(len(whole), 64, (longest - 3) // 2)
+    assert list(kept) == whole[: len(kept)]
+    assert len(read.offsets) == len(tokenizer.encode([context])[0])
+    seen = set()
+    for window in read.windows:
+        assert len(window.ids) <= longest
+        assert (window.ids[0], window.ids[-1]) == (tokenizer.start, tokenizer.separator)
+        assert window.ids[window.before - 1] == tokenizer.separator
+        part = tokenizer.encode([context])[0][window.first : window.first + window.count]
+        assert window.ids[window.before : -1] == part
+        seen |= {
+            (window.first + begin, window.first + end)
+            for begin in range(window.count)
+            for end in range(begin, window.count)
+        }
+    room = longest - len(kept) - 3
+    short = room - min(stride, (room + 1) // 2) + 1
+    assert {(begin, begin + more) for begin in range(length) for more in range(short) if begin + more < length} <= seen
+
+
+def test_a_window_is_what_the_tokenizer_makes_of_two_texts(tokenizer):
+    read = Reader(tokenizer, 64)([("what sleeps?", TEXT)])[0]
+    assert [window.ids for window in read.windows] == [tokenizer._model.encode("what sleeps?", TEXT).ids]
+
+
+def test_a_window_without_place_is_refused(tokenizer):
+    with pytest.raises(ConfigError, match="no place"):
+        Reader(tokenizer, 4)
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "pointed"),
+    [
+        ("The Cat sleeps.", "Cat", "Cat"),
+        ("the cat's tree", "cat", "cat"),
+        ("in 1853s", "1853", "1853s"),  # within a piece: the piece
+        ("«Tree»", "Tree", "Tree"),
+        ("sees\n\n  the tree", "the tree", "the tree"),
+        ("a 한국어 tree", "한국어", "한국어"),
+        ("naïve cat", "naïve", "naïve"),
+        ("the tree\u0301 sees", "tree\u0301", "tree\u0301"),  # the accent is a character of its own
+    ],
+)
+def test_targets_point_at_the_characters_of_the_answer(context, answer, pointed):
+    tokenizer = EncoderTokenizer.train(["the cat's tree sees in 1853s naive «tree» 한국어 ."] * 3, 200)
+    read = Reader(tokenizer, 64)([("what?", context)])[0]
+    [(start, end)] = read.targets([Answer(answer, context.index(answer))])
+    window = read.windows[0]
+    scores = torch.zeros(len(window.ids), 2)
+    scores[start, 0] = scores[end, 1] = 9.0
+    span = ranked(read, [scores], context, False)[0]
+    assert span.text == context[span.start : span.end] == pointed
+
+
+def test_a_window_without_the_whole_answer_points_at_its_start(tokenizer):
+    context = text_of(40)
+    read = Reader(tokenizer, 64, longest=20, stride=7)([("the cat?", context)])[0]
+    found = set()
+    for first, last in [(first, first + more) for first in range(30) for more in range(5)]:
+        start, end = read.offsets[first][0], read.offsets[last][1]
+        for window, target in zip(read.windows, read.targets([Answer(context[start:end], start)])):
+            tokens = range(window.first, window.first + window.count)
+            whole = first in tokens and last in tokens
+            place = tuple(window.before + each - window.first for each in (first, last))
+            assert target == (place if whole else (0, 0))
+            found.add(whole)
+    assert found == {True, False}
+    assert set(read.targets([])) == {(0, 0)}
+
+
+# The search
+
+
+def brute_force(read: Read, scores: list[torch.Tensor]) -> dict[tuple[int, int], list[float]]:
+    """The scores of every stretch, in each window that has it."""
+    found: dict[tuple[int, int], list[float]] = {}
+    for window, each in zip(read.windows, scores):
+        for begin in range(window.count):
+            for end in range(begin, min(begin + LONGEST_ANSWER, window.count)):
+                score = float(each[window.before + begin, 0] + each[window.before + end, 1])
+                found.setdefault((window.first + begin, window.first + end), []).append(score)
+    return found
+
+
+def test_the_best_stretches_are_those_of_a_search_through_all(tokenizer):
+    context = text_of(45)
+    read = Reader(tokenizer, 64)([("what?", context)])[0]
+    scores = [torch.randn(len(window.ids), 2) for window in read.windows]
+    scores[0][: read.windows[0].before] += 50  # the question is no answer
+    scores[0][-1] += 50
+    every = {place: score for place, [score] in brute_force(read, scores).items()}
+    best = sorted(every, key=lambda place: -every[place])[:20]
+    found = ranked(read, scores, context, False)
+    assert [(span.start, span.end) for span in found] == [
+        (read.offsets[first][0], read.offsets[last][1]) for first, last in best
+    ]
+    assert all(span.text == context[span.start : span.end] for span in found)
+    shares = torch.tensor([every[place] for place in best]).softmax(dim=0)
+    assert_close(torch.tensor([span.probability for span in found]), shares)
+    assert_close(torch.tensor([span.score for span in found]), torch.tensor([every[place] for place in best]))
+
+
+def test_a_stretch_counts_as_where_it_has_most_context():
+    read = Read([(place, place + 1) for place in range(8)], [Window([0] * 10, 3, 0), Window([0] * 9, 3, 3)])
+    scores = [torch.zeros(10, 2), torch.zeros(9, 2)]
+    scores[0][3 + 4, 0] = 5.0  # token 4 of 0…5: one behind it
+    scores[1][3 + 1, 0] = 3.0  # and of 3…7: one before it; the first of equals counts
+    scores[0][3 + 5, 0] = 7.0  # token 5 is the last of the first window, and in the middle of the second
+    scores[1][3 + 2, 0] = 1.0
+    by_place = {(span.start, span.end): span.score for span in ranked(read, scores, "abcdefgh", False)}
+    assert by_place[4, 5] == 5.0
+    assert by_place[5, 6] == 1.0
+    assert by_place[4, 7] == 3.0  # goes on behind the first window
+
+
+def test_one_window_and_several_find_the_same(tokenizer):
+    model = Table(len(tokenizer))
+    context = text_of(150, seed=4)
+    whole, parts = (Answerer(model, tokenizer, longest=longest) for longest in (384, 96))  # type: ignore
+    assert [len(each._reader([("what?", context)])[0].windows) > 1 for each in (whole, parts)] == [False, True]
+    one, other = whole.best("what?", context, 20), parts.best("what?", context, 20)
+    assert one == other
+    assert len({span.text for span in one}) > 5
+
+
+@pytest.mark.parametrize("impossible", [False, True])
+def test_a_question_gets_the_same_answer_alone_and_among_others(tokenizer, impossible):
+    model = answerer(tokenizer, impossible=impossible, longest=30, stride=8)
+    pairs = [(text_of(1 + number % 4, number), text_of(3 + 7 * number % 50, number)) for number in range(12)]
+    together = model(pairs)
+    for pair, span in zip(pairs, together):
+        alone = model.best(*pair, count=3)
+        assert (alone[0].text, alone[0].start, alone[0].end) == (span.text, span.start, span.end)
+        assert alone[0].probability == pytest.approx(span.probability, abs=1e-5)
+        assert span.text == pair[1][span.start : span.end]
+        assert [each.score for each in alone] == sorted((each.score for each in alone), reverse=True)
+    assert len({span.probability for span in together}) > 10  # and the test can tell
+
+
+def test_no_answer_competes_with_the_least_that_any_window_says(tokenizer):
+    model = Table(len(tokenizer), impossible=True)
+    model.scores.data[tokenizer.start] = 4.0
+    found = Answerer(model, tokenizer).best("what?", TEXT, 20)  # type: ignore
+    empty = [span for span in found if not span.text]
+    assert [(span.start, span.end, span.score) for span in empty] == [(0, 0, 8.0)]
+    assert sum(span.probability for span in Answerer(model, tokenizer).best("what?", TEXT, 99)) == pytest.approx(1)  # type: ignore
+    read = Reader(tokenizer, 64, longest=24, stride=6)([("what?", text_of(40))])[0]
+    scores = [torch.zeros(len(window.ids), 2) for window in read.windows]
+    for number, each in enumerate(scores):
+        each[0] = 9.0 - number
+    spans = ranked(read, scores, text_of(40), True)
+    assert spans[0].score == 2 * (9.0 - len(scores) + 1)
+    assert spans[0].text == ""
+    assert ranked(read, scores, text_of(40), False)[0].text != ""
+
+
+def test_the_pieces_of_one_character_are_one_place():
+    offsets = [(0, 1), (2, 3), (2, 3), (2, 3), (3, 4), (5, 9)]  # as of a syllable of three letters
+    read = Read(offsets, [Window([0] * 10, 3, 0)])
+    scores = torch.randn(10, 2)
+    found = ranked(read, [scores], "a 한한 tree", False)
+    places = {(span.start, span.end): span.score for span in found}
+    assert len(places) == len(found) == 10
+    best = max(scores[3 + first, 0] + scores[3 + last, 1] for first in (1, 2, 3) for last in (1, 2, 3) if first <= last)
+    assert places[2, 3] == float(best)
+    assert sum(span.probability for span in found) == pytest.approx(1)
+
+
+def test_long_questions_are_cut_and_that_is_said_once(tokenizer, capfd):
+    model = answerer(tokenizer, context=200)
+    long = text_of(70)
+    found = [model.best(question, TEXT)[0] for question in (long, long + " and", " ".join(long.split()[:64]))]
+    assert len({(span.text, span.probability) for span in found}) == 1
+    assert capfd.readouterr().err.count("longer than 64 tokens") == 1
+
+
+@pytest.mark.parametrize(
+    ("questions", "error", "said"),
+    [
+        ("what?", ConfigError, "a list of"),
+        (["what?"], ConfigError, "takes \\(question, context\\)"),
+        ([("what?", None)], ConfigError, "takes \\(question, context\\)"),
+        ([(" ", "a tree")], DataError, "the question is empty"),
+        ([("what?", "\n")], DataError, "is empty"),
+        ([("what?", "\x00")], DataError, "no words"),
+    ],
+)
+def test_what_is_no_question_is_refused(tokenizer, questions, error, said):
+    with pytest.raises(error, match=said):
+        answerer(tokenizer)(questions)
+
+
+def test_nothing_asked_is_nothing_answered(tokenizer):
+    assert answerer(tokenizer)([]) == []
+
+
+def test_scores_compare_with_the_nearest_right_answer(tokenizer):
+    model = answerer(tokenizer)
+    pairs = [("what?", TEXT), ("who?", text_of(20))]
+    spans = model(pairs)
+    right = [Question("1", *pairs[0], (Answer("nothing", 0), Answer(spans[0].text, spans[0].start)), "")]
+    wrong = [Question("2", *pairs[1], (Answer("nothing", 0),), "")]
+    assert score_questions(model, right + wrong).exact == 50
+    assert score_questions(model, right).f1 == 100
+
+
+# Runs
+
+
+def test_prepared_data_is_found_again_without_its_files(tmp_path):
+    made = {f"title {number}": contexts(2, number) for number in range(10)}
+    file = Path(squad(tmp_path / "a.json", made))
+    data = AnswerData(data=(str(file),), longest=14, stride=3, vocabulary=300)
+    (tmp_path / "run").mkdir()
+    first = prepare(data, 512, None, tmp_path / "run")
+    file.unlink()
+    again = prepare(data, 512, None, tmp_path / "run")
+    assert first.impossible
+    assert again.impossible
+    assert first.valid == again.valid == read_questions(tmp_path / "run" / "data" / "valid.json").questions
+    usual = Reader(again.tokenizer, 512, longest=14)([(question.text, question.context) for question in again.valid])
+    assert first.read == again.read == usual
+    assert (first.train.ids == again.train.ids).all()
+    assert first.train.labels.shape == (len(first.train), 2)
+
+
+def test_the_steps_follow_from_the_windows_and_the_positions_from_their_length(tmp_path):
+    file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
+    assignments = ("data.longest=14", "data.stride=4", "data.vocabulary=300", "data.examples=10")
+    recipe = build_recipe(data={"data": [file]}, assignments=assignments)
+    windows = count_windows(recipe.data, 512, None)
+    assert windows > 2 * 36
+    assert recipe.train.steps == 3 * -(-windows // 10)
+    assert recipe.model.context == 14
+    assert recipe.train.best_by == "f1"
+    assert build_recipe(data={"data": [file]}).model.context == 384
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_xquad_is_read_to_the_letter(data_set, tokenizer, language):
+    asked = read_all(AnswerData(data=(str(data_set("xquad") / f"xquad.{language}.json.gz"),)))
+    assert (len(asked.train), len(asked.valid)) == (1102, 88)
+    own = EncoderTokenizer.train((question.context for question in asked.train), 8000)
+    reads = Reader(own, 512)([(question.text, question.context) for question in asked.train])
+    same = 0
+    for question, read in zip(asked.train, reads):
+        first, last = read.place(question.answers[0]) or (0, 0)
+        pointed = question.context[read.offsets[first][0] : read.offsets[last][1]]
+        assert question.answers[0].text in pointed
+        same += pointed == question.answers[0].text
+    assert same > 1095

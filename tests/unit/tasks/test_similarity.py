@@ -1,0 +1,328 @@
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from torch.testing import assert_close
+
+from manyheads.core.errors import ConfigError, DataError, ManyheadsError
+from manyheads.data.similarity_batches import SimilarityBatches
+from manyheads.interop.directory import save_model
+from manyheads.models.bert import Bert, BertConfig, BertEmbedder
+from manyheads.tasks import similarity
+from manyheads.tasks.similarity import Embedder, score_pairs
+from manyheads.tasks.similarity_data import SimilarityData, prepare, read_all
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.train.objectives import likeness, similarity_loss
+
+SIZES = {"context": 19, "width": 12, "layers": 2, "heads": 3}
+WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> EncoderTokenizer:
+    return EncoderTokenizer.train(["the cat sees a tall tree and sleeps"] * 3, 80)
+
+
+def bert(tokenizer, **changes) -> Bert:
+    sizes = {"vocabulary": len(tokenizer), "separator": tokenizer.separator, **SIZES, **changes}
+    body = Bert(BertConfig(**sizes), pooler=False)
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return body
+
+
+def some_texts(count: int) -> list[str]:
+    random = np.random.default_rng(5)
+    return [" ".join(random.choice(WORDS, size=random.integers(1, 9))) for _ in range(count)]
+
+
+# Embedding
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+@pytest.mark.parametrize("normalised", [True, False])
+def test_a_text_gets_the_same_vector_alone_and_among_others_in_any_order(tokenizer, monkeypatch, pooling, normalised):
+    embedder = Embedder(BertEmbedder(bert(tokenizer), pooling, normalised), tokenizer)
+    texts = [*some_texts(29), "", "the cat", "the cat"]
+    whole = embedder(texts)
+    assert whole.shape == (32, 12)
+    assert whole.dtype == np.float32
+    assert_allclose(np.concatenate([embedder([text]) for text in texts]), whole, atol=1e-5)
+    order = np.random.default_rng(1).permutation(32)
+    assert_allclose(embedder([texts[place] for place in order]), whole[order], atol=1e-5)
+    monkeypatch.setattr(similarity, "CPU_TOKENS_AT_ONCE", 20)
+    monkeypatch.setattr(similarity, "TEXTS_AT_ONCE", 7)
+    assert_allclose(embedder(texts), whole, atol=1e-5)
+    assert not np.allclose(whole[0], whole[1], atol=1e-3)  # and the test can tell
+    assert np.allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-5) == normalised
+
+
+def test_no_texts_have_no_vectors(tokenizer):
+    embedder = Embedder(BertEmbedder(bert(tokenizer)), tokenizer)
+    assert embedder([]).shape == (0, 12)
+    assert embedder.similarity([], ["the cat"]).shape == (0, 1)
+
+
+def test_what_is_too_long_is_counted_and_told_once(tokenizer, monkeypatch):
+    said = []
+    monkeypatch.setattr(similarity, "warn", said.append)
+    monkeypatch.setattr(similarity, "TEXTS_AT_ONCE", 2)
+    embedder = Embedder(BertEmbedder(bert(tokenizer), longest=9), tokenizer)
+    long = "the cat " * 20
+    found = embedder([long, "a cat", long + "sleeps", "a tree", long])
+    embedder([long])
+    assert said == ["3 of 5 texts are longer than the 9 tokens that the model reads and lose their end"]
+    assert_allclose(found[0], found[2], atol=1e-5)
+
+
+def test_similarity_is_the_cosine_of_all_with_all(tokenizer):
+    embedder = Embedder(BertEmbedder(bert(tokenizer), normalised=False), tokenizer)
+    first, second = some_texts(3), ["a tall tree", "the cat sleeps"]
+    found = embedder.similarity(first, second)
+    vectors, others = torch.tensor(embedder(first)), torch.tensor(embedder(second))
+    for row in range(3):
+        assert_close(torch.tensor(found[row]), torch.cosine_similarity(vectors[row], others), atol=1e-5, rtol=0)
+    assert found.shape == (3, 2)
+
+
+def test_pairs_are_scored_by_their_cosines(tokenizer):
+    pytest.importorskip("sklearn")
+    embedder = Embedder(BertEmbedder(bert(tokenizer)), tokenizer)
+    pairs = list(zip(some_texts(9), reversed(some_texts(9))))
+    cosines = [float(embedder.similarity([a], [b])[0, 0]) for a, b in pairs]
+    found = score_pairs(embedder, pairs, [3 * cosine + 1 for cosine in cosines])
+    assert found.examples == 9
+    assert found.pearson > 0.9999
+    assert score_pairs(embedder, pairs, [-cosine for cosine in cosines]).spearman < -0.9
+
+
+@pytest.mark.parametrize("wrong", ["one text", [3], ["a", None]])
+def test_what_is_no_list_of_texts_is_refused(tokenizer, wrong):
+    embedder = Embedder(BertEmbedder(bert(tokenizer)), tokenizer)
+    with pytest.raises(ConfigError, match="an embedder takes a"):
+        embedder(wrong)
+    with pytest.raises(ConfigError, match="an embedder takes a"):
+        embedder.similarity(["fine"], wrong)
+
+
+def test_a_pooling_is_for_a_bert_that_has_none(tokenizer, tmp_path):
+    body = bert(tokenizer)
+    save_model(tmp_path / "plain", body, tokenizer, "")
+    save_model(tmp_path / "run" / "model", BertEmbedder(body, "max"), tokenizer, "")
+    for pooling in ("mean", "cls", "max"):
+        wanted = Embedder(BertEmbedder(body, pooling), tokenizer)(["the cat"])
+        assert_allclose(Embedder.load(tmp_path / "plain", pooling=pooling)(["the cat"]), wanted, atol=1e-6)
+    assert Embedder.load(tmp_path / "plain").model.pooling == "mean"
+    assert Embedder.load(tmp_path / "run", pooling="max").model.pooling == "max"
+    with pytest.raises(ConfigError, match="pooling max, not cls"):
+        Embedder.load(tmp_path / "run", pooling="cls")
+    with pytest.raises(ConfigError, match="pooling is 'sum'; it can be mean, cls, max"):
+        Embedder.load(tmp_path / "plain", pooling="sum")
+
+
+# Files
+
+
+def written(path: Path, text: str) -> str:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "wt", encoding="utf-8") as file:
+        file.write(text)
+    return str(path)
+
+
+def lines(*cells: str, count: int = 20) -> str:
+    """Rows of which every cell has the number of its line, and a cell that is # that number alone."""
+    rows = ["\t".join(f"{number}" if cell == "#" else f"{cell} {number}" for cell in cells) for number in range(count)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.txt", "a.tsv.gz"])
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (lines("first", "second"), ()),
+        ("sentence1\tsentence2\n" + lines("first", "second"), ()),
+        ("\nSentence1\tSentence2\n" + lines("first", "second"), ()),
+        ("id\tsentence2\tsentence1\n" + lines("#", "second", "first"), ()),
+        (lines("#", "second", "first"), ("3", "2")),
+        ("no\tanswer\task\n" + lines("#", "second", "first"), ("ask", "answer")),
+        ("question\tsentence\n" + lines("first", "second"), ("1", "2")),
+    ],
+)
+def test_pairs_without_scores_are_found_in_tables(tmp_path, name, text, columns):
+    found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns), quiet=True)
+    assert found.train.scores is None
+    assert len(found.train) == 18
+    assert found.valid.texts == [("first 9", "second 9"), ("first 19", "second 19")]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [(("sentence1", "sentence2"), ()), (("source", "target"), ()), (("q", "a"), ("q", "a"))],
+)
+def test_and_in_json_lines(tmp_path, names, columns):
+    rows = [json.dumps({names[0]: f"first {each}", names[1]: f"second {each}", "id": each}) for each in range(20)]
+    path = written(tmp_path / "a.jsonl", "\n".join(rows) + "\n")
+    found = read_all(SimilarityData(pairs=(path,), columns=columns), quiet=True)
+    assert found.train.scores is None
+    assert found.valid.texts[0] == ("first 9", "second 9")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "columns"),
+    [
+        ("a.tsv", lines("first", "second", "#"), ()),
+        ("a.tsv", "score\tsentence1\tsentence2\n" + lines("#", "first", "second"), ()),
+        ("a.tsv", lines("#", "x", "first", "second"), ("3", "4", "1")),
+        ("a.csv", "sentence1,sentence2,score\n" + lines("first", "second", "#").replace("\t", ","), ()),
+    ],
+)
+def test_pairs_with_scores_are_those_of_labelled_examples(tmp_path, name, text, columns):
+    found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns), quiet=True)
+    assert found.valid.texts == [("first 9", "second 9"), ("first 19", "second 19")]
+    assert found.valid.scores == [9, 19]
+    assert found.largest == 19
+
+
+def test_scores_are_divided_by_the_largest_or_by_what_is_said(tmp_path, tokenizer):
+    path = written(tmp_path / "a.tsv", lines("first", "second", "#"))
+    for number, largest in enumerate((None, 38.0)):
+        data = SimilarityData(pairs=(path,), valid=(path,), largest=largest)
+        prepared = prepare(data, 19, tokenizer, tmp_path / str(number))
+        assert_allclose(prepared.train.labels, np.arange(20) / (largest or 19), rtol=1e-6)
+        assert prepared.scored
+    with pytest.raises(DataError, match=r"a\.tsv, line 12: the score 11 is above data.largest 10"):
+        read_all(SimilarityData(pairs=(path,), largest=10))
+
+
+def test_a_file_without_scores_may_be_validated_on_one_with_them(tmp_path, tokenizer):
+    pairs, scored = (
+        written(tmp_path / f"{n}.tsv", lines(*cells)) for n, cells in enumerate([("a", "b"), ("c", "d", "#")])
+    )
+    prepared = prepare(SimilarityData(pairs=(pairs,), valid=(scored,)), 19, tokenizer, tmp_path / "run")
+    assert prepared.scored
+    assert next(prepared.batches(SimilarityData(), seed=1, shuffle=True).epoch(0)).candidates is not None
+    with pytest.raises(DataError, match=r"1\.tsv has scores, but .*0\.tsv has none"):
+        read_all(SimilarityData(pairs=(pairs, scored)))
+
+
+def test_pairs_with_an_empty_text_are_left_out_and_counted(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("manyheads.tasks.similarity_data.warn", said.append)
+    path = written(tmp_path / "a.tsv", "\n" + lines("first", "second") + "alone\t \n\t\n\tonly\n")
+    assert len(read_all(SimilarityData(pairs=(path,), valid=(path,))).train) == 20
+    assert said[0] == f"{path}: 2 pairs with an empty text are left out, the first of them in line 22"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (lines("a", "b") + "alone\n", r"a\.tsv, line 21: 1 columns where there must be 2"),
+        (lines("a", "b", "#") + "c\td\n", r"a\.tsv, line 21: 2 columns where there must be 3"),
+        (lines("a", "b", "#") + "c\td\thigh\n", r"a\.tsv, line 21: 'high' is not a number"),
+        (lines("a", "b", "#") + "c\td\tnan\n", r"a\.tsv, line 21: 'nan' is not a number"),
+        (lines("a", "b", "#") + "c\td\t-0.5\n", r"a\.tsv, line 21: the score is -0.5; raise all"),
+        ("sentence\tlabel\n" + lines("a", "#"), r"a\.tsv is of the form text; give pairs"),
+        ("", "holds no"),
+        (lines("a", "b", count=3), "3 pairs are too few, or too alike, to hold some out"),
+        ("a\tthe same\nb\tthe same\n", "all pairs have the same second text"),
+        ("a\tb\t2\nc\td\t2\n", "all pairs have the score 2"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(tmp_path, text, said):
+    with pytest.raises(DataError, match=said):
+        read_all(SimilarityData(pairs=(written(tmp_path / "a.tsv", text),)))
+
+
+def test_a_csv_without_scores_is_to_be_converted(tmp_path):
+    path = written(tmp_path / "a.csv", "a,b\nc,d\n")
+    for columns in ((), ("1", "2")):
+        with pytest.raises(DataError, match=r"a\.csv has no scores.*convert it"):
+            read_all(SimilarityData(pairs=(path,), columns=columns))
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path):
+    path = written(tmp_path / "a.tsv", lines("a", "b"))
+    with pytest.raises(DataError, match="no column is named 'c'; the first line has: a 0, b 0"):
+        read_all(SimilarityData(pairs=(path,), columns=("1", "c")))
+    with pytest.raises(DataError, match=r"a\.tsv, line 1: 2 columns, but column 5 is asked for"):
+        read_all(SimilarityData(pairs=(path,), columns=("1", "5")))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"columns": ("a",)}, {"largest": 0.0}, {"pooling": "sum"}, {"examples": 0}, {"longest": 2}, {"valid": ("a",)}],
+)
+def test_settings_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ConfigError, match=f"data.{next(iter(wrong))}"):
+        SimilarityData(**wrong)
+    with pytest.raises(ManyheadsError, match="no pairs to learn from"):
+        read_all(SimilarityData())
+
+
+# Learning
+
+
+def prepared(tmp_path, tokenizer, *cells: str):
+    path = written(tmp_path / "a.tsv", "".join(f"{line}\n" for line in cells))
+    return prepare(SimilarityData(pairs=(path,), valid=(path,)), 19, tokenizer, tmp_path / "run")
+
+
+def fitted(model, batch, steps: int) -> float:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    loss = torch.tensor(0.0)
+    for _ in range(steps):
+        loss = similarity_loss(model, batch).total / batch.target_tokens
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return float(loss.detach())
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_ten_pairs_are_learned_by_heart(tmp_path, tokenizer, scored):
+    texts = list(dict.fromkeys(some_texts(40)))[:20]
+    rows = [f"{a}\t{b}" + (f"\t{number % 6}" if scored else "") for number, (a, b) in enumerate(zip(texts, texts[10:]))]
+    data = prepared(tmp_path, tokenizer, *rows)
+    batch = next(SimilarityBatches(data.train, size=10, seed=1).epoch(0))
+    assert batch.target_tokens == 10
+    model = BertEmbedder(bert(tokenizer, width=24, dropout=0.0, attention_dropout=0.0))
+    assert fitted(model, batch, 1) > 0.05
+    assert fitted(model, batch, 120) < 0.005
+
+
+def test_the_loss_is_that_of_one_text_among_all_of_the_batch(tmp_path, tokenizer):
+    data = prepared(tmp_path, tokenizer, "the cat\ta tree", "tall tree\tsleeps", "a\tthe cat sees")
+    batch = next(SimilarityBatches(data.train, size=3, seed=1).epoch(0))
+    model = BertEmbedder(bert(tokenizer), normalised=False).eval()
+    first, second = model(batch.ids, batch.lengths).chunk(2)
+    cosines = torch.cosine_similarity(first[:, None], second[None], dim=-1)
+    wanted = -(20 * cosines).log_softmax(dim=1).diag().sum()
+    assert_close(similarity_loss(model, batch).total, wanted)
+
+
+def test_a_second_text_that_comes_twice_is_no_wrong_answer(tmp_path, tokenizer):
+    """For the cat, the second `a tree` is not there; for sleeps, which has another, it is."""
+    data = prepared(tmp_path, tokenizer, "the cat\ta tree", "tall\ta tree", "sleeps\tthe cat sees")
+    batch = next(SimilarityBatches(data.train, size=3, seed=0, shuffle=False).epoch(0))
+    logits = likeness(torch.randn(6, 12), batch.candidates)
+    hidden = torch.isinf(logits).sum(dim=1)
+    sleeps = tokenizer.wrapped(tokenizer.encode(["sleeps"])[0])
+    others = [row[:length].tolist() != sleeps for row, length in zip(batch.ids[:3], batch.lengths[:3])]
+    assert hidden.tolist() == [int(other) for other in others]
+    assert not torch.isinf(logits.diag()).any()
+
+
+def test_the_loss_with_scores_is_the_squared_error_of_cosines(tmp_path, tokenizer):
+    data = prepared(tmp_path, tokenizer, "the cat\ta tree\t4", "tall\tsleeps\t1", "a\tthe cat sees\t0")
+    batch = next(SimilarityBatches(data.train, size=3, seed=1).epoch(0))
+    model = BertEmbedder(bert(tokenizer), "max").eval()
+    first, second = model(batch.ids, batch.lengths).chunk(2)
+    wanted = (torch.cosine_similarity(first, second) - batch.labels).square().sum()
+    assert sorted(batch.labels.tolist()) == [0, 0.25, 1]
+    assert_close(similarity_loss(model, batch).total, wanted)
