@@ -201,11 +201,7 @@ def test_a_run_goes_on_to_the_bit_without_its_files_and_its_language_model(folde
         (["--train", "{folder}/text.tsv", "--model", "{lm}", "--preset", "gpt2_tiny"], "preset"),
         (["--train", "{folder}/text.tsv", "--model", "{lm}", "--set", "model.layers=3"], "cannot change"),
         (["--train", "{folder}/text.tsv", "--valid", "{folder}/pair.tsv"], "of the form pair"),
-        pytest.param(
-            ["--train", "{folder}/text.tsv", "--set", "model.context=4"],
-            "no place for a text",
-            marks=pytest.mark.xfail(strict=True, reason="the labels are counted out loud before the refusal"),
-        ),
+        (["--train", "{folder}/text.tsv", "--set", "model.context=4"], "no place for a text"),
         (["--train", "{folder}/text.tsv", "--set", "train.best_by=bleu"], "not for this task; use accuracy or loss"),
         (["--train", "{folder}/text.tsv", "--set", "train.smoothing=0.1"], "smoothing"),
         (["--train", "{folder}/text.tsv", "--columns", "sentence"], "a text or two"),
@@ -502,7 +498,6 @@ def test_a_frozen_run_goes_on_to_the_bit_without_its_files_and_its_encoder(folde
 # Files and lines
 
 
-@pytest.mark.xfail(strict=True, reason="assignments are tried on adam before the usual adamw is in the recipe")
 def test_what_is_usual_can_be_changed_without_being_repeated(folder):
     flags = ["train", "classify", "--train", folder / "text.tsv", "--show-recipe"]
     assert tomllib.loads(called(*flags).out)["train"]["optimizer"] == "adamw"

@@ -88,7 +88,7 @@ def classify(
             print(f"{number}{' '.join(found.name.split())}\t{found.probability:.4f}")
         sys.stdout.flush()
     if empty:
-        warn(f"{empty:,} lines are empty; what is said of them means nothing")
+        warn(f"of the lines {empty:,} are empty; what is said of them means nothing")
 
 
 def _examples(form: str) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.head import label_fields, names_of, read_form
-from manyheads.interop.rest import KEY, read_rest, refuse, with_rest
+from manyheads.interop.rest import KEY, architectures, read_rest, refuse, with_rest
 from manyheads.interop.weights import read_into
 from manyheads.models.bert import (
     Bert,
@@ -55,6 +55,8 @@ _HEADS = {
 }
 # Counters that older versions saved with the weights, and the copies of a tied embedding and its bias.
 _HARMLESS = re.compile(r"(bert\.)?embeddings\.position_ids|cls\.predictions\.decoder\.(weight|bias)")
+# Older versions also saved a pooler under heads that do not read it.
+_HARMLESS_WITHOUT_POOLER = re.compile(rf"{_HARMLESS.pattern}|bert\.pooler\.dense\.(weight|bias)")
 # What the first TensorFlow checkpoints call a norm's weight and bias.
 _OLDER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
@@ -66,7 +68,7 @@ def fits(config: BertConfig) -> bool:
 
 def kind(table: dict[str, Any]) -> type:
     """Which of our models a config.json is that of."""
-    named = [str(name) for name in table.get("architectures") or ("BertModel",)]
+    named = architectures(table) or ["BertModel"]
     found = next((ARCHITECTURES[name] for name in named if name in ARCHITECTURES), None)
     if found is None:
         raise CheckpointError(f"this BERT is a {', '.join(named)}; known are {', '.join(ARCHITECTURES)}")
@@ -164,10 +166,8 @@ def read_tensors(model: Any, theirs: Mapping[str, Tensor]) -> None:
     own = views(model)
     if isinstance(model, Bert) and any(name.startswith(_PREFIX) for name in theirs):
         own = {_PREFIX + name: view for name, view in own.items()}
-    harmless = _HARMLESS
-    if isinstance(model, MaskedBert) and model.body.pooler is None:
-        harmless = re.compile(f"{_HARMLESS.pattern}|bert\\.pooler\\.dense\\.(weight|bias)")
-    read_into(own, theirs, "a BERT", harmless)
+    pooled = isinstance(model, Bert) or model.body.pooler is not None
+    read_into(own, theirs, "a BERT", _HARMLESS if pooled else _HARMLESS_WITHOUT_POOLER)
 
 
 class _Renamed(dict):

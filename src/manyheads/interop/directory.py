@@ -56,7 +56,7 @@ class Family:
 _DECODERS = {DecoderClassifier: "classifier"}
 _ENCODERS = {
     **{Bert: "encoder", MaskedBert: "masked language model", BertClassifier: "classifier"},
-    **{BertTagger: "tagger", BertAnswerer: "model that answers questions"},
+    **{BertTagger: "tagger", BertAnswerer: "question answerer"},
 }
 ENCODERS = tuple(_ENCODERS)
 FAMILIES = (
@@ -164,8 +164,9 @@ def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
 def load_embedder(directory: Path) -> tuple[BertEmbedder, EncoderTokenizer]:
     """An encoder with the pooling that a sentence-transformers directory says; any other BERT with the usual one."""
     body, tokenizer = load_encoder(directory)
-    found = next((each for each in (directory, directory / "model") if sentence.is_sentence_model(each)), directory)
-    return sentence.embedder(found, body).eval(), tokenizer
+    found = find_model(directory)
+    whole = found if sentence.is_sentence_model(found) else found.parent  # older ones keep the encoder in a folder
+    return sentence.embedder(whole, body).eval(), tokenizer
 
 
 def _family(directory: Path, table: dict[str, Any], kinds: tuple[type, ...] | None) -> Family:

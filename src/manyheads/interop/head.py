@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.rest import KEY
+from manyheads.interop.rest import KEY, architectures
 from manyheads.models.classifier import DecoderClassifier
 
 _SUFFIX = "ForSequenceClassification"
@@ -16,7 +16,7 @@ FORMS = ("text", "pair", "choice")
 
 def is_classifier(table: dict[str, Any]) -> bool:
     """Whether a config.json is that of a classifier."""
-    return any(str(name).endswith(_SUFFIX) for name in table.get("architectures") or ())
+    return any(name.endswith(_SUFFIX) for name in architectures(table))
 
 
 def write_config(table: dict[str, Any], model: DecoderClassifier) -> dict[str, Any]:

@@ -33,6 +33,14 @@ def _difference(config: Any, other: Any) -> dict[str, Any]:
     return table
 
 
+def architectures(table: dict[str, Any]) -> list[str]:
+    """The classes that a config.json names."""
+    found = table.get("architectures") or []
+    if not isinstance(found, list):
+        raise CheckpointError(f"architectures in this config.json is {found!r}, not a list; the file is damaged")
+    return [str(name) for name in found]
+
+
 def ends(table: dict[str, Any], otherwise: int | None) -> list[int]:
     """The ids that end a text; `otherwise` is what transformers takes where the config says nothing.
 

@@ -70,32 +70,33 @@ class MultiHeadAttention(nn.Module):
         With `groups`, x is [1, N, W]: rows of different lengths end to end (`ops.packing`), each looking at itself.
         """
         if groups is not None:
-            return self._within_groups(x, groups)
+            return self.output(self._within_groups(self.projection(x)[0], groups)[None])
         if memory is None:
-            q, k, v, options = self._own_keys(x, mask, cache)
+            found = self._attended(*self._own_keys(self.projection(x), mask, cache))
         else:
-            q, k, v, options = self._memory_keys(x, memory, mask, cache)
-        out = self.kernel(q, k, v, dropout=self.dropout if self.training else 0.0, **options)
+            found = self._attended(*self._memory_keys(x, memory, mask, cache))
         # Beams that were queries of one sentence are rows again.
-        out = out.transpose(1, 2).reshape(x.shape[0], x.shape[1], self.heads * self.value_width)
-        return self.output(out)
+        return self.output(found.reshape(x.shape[0], x.shape[1], self.heads * self.value_width))
 
-    def _within_groups(self, x: Tensor, groups: list[tuple[int, int]]) -> Tensor:
-        found = []
-        for rows, (count, length) in zip(
-            self.projection(x)[0].split([count * length for count, length in groups]), groups
-        ):
-            q, k, v = rows.unflatten(0, (count, length)).split(self.parts, dim=-1)
-            q, k, v = self._by_heads(q, self.heads), self._by_heads(k), self._by_heads(v)
-            dropout = self.dropout if self.training else 0.0
-            out = self.kernel(q, k, v, mask=None, bias=None, causal=self.causal, dropout=dropout)
-            found.append(out.transpose(1, 2).reshape(count * length, self.heads * self.value_width))
-        return self.output(torch.cat(found)[None])
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, options: dict) -> Tensor:
+        """What the heads find, side by side."""
+        out = self.kernel(q, k, v, dropout=self.dropout if self.training else 0.0, **options)
+        return out.transpose(1, 2).flatten(2)
 
-    def _own_keys(self, x: Tensor, mask: Tensor | None, cache: Cache | None):
-        q, k, v = self.projection(x).split(self.parts, dim=-1)
+    def _within_groups(self, projected: Tensor, groups: list[tuple[int, int]]) -> Tensor:
+        """[N, W] of queries, keys and values of rows end to end: those of the same length at once."""
+        parts = projected.split([count * length for count, length in groups])
+        found = [
+            self._attended(*self._own_keys(part.unflatten(0, group), None, None)).flatten(0, 1)
+            for part, group in zip(parts, groups)
+        ]
+        return torch.cat(found)
+
+    def _own_keys(self, projected: Tensor, mask: Tensor | None, cache: Cache | None):
+        q, k, v = projected.split(self.parts, dim=-1)
         q, k, v = self._by_heads(q, self.heads), self._by_heads(k), self._by_heads(v)
-        start, length = (cache.start, cache.reach(x.shape[1])) if cache else (0, x.shape[1])
+        tokens = projected.shape[1]
+        start, length = (cache.start, cache.reach(tokens)) if cache else (0, tokens)
         q = self.positions.turn(q, start, length)
         bias = self.positions.bias(q, length, start)
         if not cache or not self.positions.turns_late:
@@ -112,7 +113,7 @@ class MultiHeadAttention(nn.Module):
                 q, bias = self._with_beams(q, bias, cache.beams)
                 return q, k, v, {"mask": cache.beam_mask(q.shape[0], q.device), "bias": bias, "causal": False}
             if cache.lengths is not None:
-                return q, k, v, {"mask": cache.row_mask(x.shape[1]), "bias": bias, "causal": False}
+                return q, k, v, {"mask": cache.row_mask(tokens), "bias": bias, "causal": False}
         return q, k, v, {"mask": mask, "bias": bias, "causal": self.causal}
 
     def _memory_keys(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: Cache | None):

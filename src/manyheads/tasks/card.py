@@ -53,32 +53,41 @@ Loss is the negative log-likelihood of a token, in nats; perplexity is its expon
 
 
 def classifier_card(
-    recipe: str, examples: int, form: str, names: tuple[str, ...], which: str, scores: dict[str, float]
+    recipe: str, examples: int, form: str, names: tuple[str, ...], which: str, scores: dict[str, float], encoder: bool
 ) -> str:
     """What the model is, how it was trained and how well it did on validation data."""
+    start, between, behind = ("[CLS]", "[SEP]", "[SEP]") if encoder else ("<start>", "<delimiter>", "<extract>")
     shape = {
-        "text": "`<start> text <extract>`",
-        "pair": "`<start> text <delimiter> text <extract>`",
-        "choice": "`<start> context <delimiter> choice <extract>`, once for each choice",
+        "text": f"`{start} text {behind}`",
+        "pair": f"`{start} text {between} text {behind}`",
+        "choice": f"`{start} context {between} choice {behind}`, once for each choice",
     }[form]
-    labels = f"Its labels are {', '.join(names)}." if names else "It says which choice fits its context best."
+    labels = f"Its labels are {', '.join(names)}." if names else "It gives a number."
+    labels = "It says which choice fits its context best." if form == "choice" else labels
+    what = (
+        "An encoder with one linear layer on the vector of its first token, trained on {} examples as BERT was "
+        "fine-tuned\n(Devlin et al. 2019)"
+        if encoder
+        else "A decoder-only Transformer with one linear layer on the state of its last token, trained on {} examples "
+        "as\nGPT-1 was fine-tuned (Radford et al. 2018)"
+    ).format(f"{examples:,}")
     return f"""---
 library_name: manyheads
 pipeline_tag: text-classification
 ---
 # A classifier trained with manyheads {manyheads.__version__}
 
-A decoder-only Transformer with one linear layer on the state of its last token, trained on {examples:,} examples as
-GPT-1 was fine-tuned (Radford et al. 2018); these are its weights {which}. It reads
+{what}; these are its weights {which}. It reads
 {shape}. {labels}
-`manyheads classify`, `manyheads.Classifier` and, where `config.json` says gpt2, openai-gpt or llama,
+`manyheads classify`, `manyheads.Classifier` and, where `config.json` says bert, gpt2, openai-gpt or llama,
 transformers' `AutoModelForSequenceClassification` open this directory.
 
 | on validation data | |
 | --- | --- |
 {_table(scores)}
 
-Accuracy is in percent; loss is the negative log-likelihood of a label.
+Accuracy and correlation are in percent; loss is the negative log-likelihood of a label, or the squared error of a
+number.
 
 ## Recipe
 ```toml

@@ -19,6 +19,7 @@ from manyheads.text.language import LanguageTokenizer
 
 START, EXTRACT = "<start>", "<extract>"
 HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
+SHORTEST = 5  # tokens that hold two texts and the marks around them
 SHOWN = 20  # labels in a message
 UNBALANCED = 0.8  # the share of one label from which accuracy says little
 
@@ -235,6 +236,8 @@ def prepare(
     A run that goes on finds them in `run/tokenizer` and `run/data` and asks for no file again.
     """
     tokenizer_directory, directory = run / "tokenizer", run / "data"
+    if context < SHORTEST:
+        raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
     if not (directory / "examples.json").exists():
         found = read_all(data)
         tokenizer = tokenizer or _trained(kind, found, data)

@@ -168,7 +168,8 @@ class ClassifyJob:
 
     def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None:
         data = self.data
-        card = classifier_card(to_toml(self.recipe), len(data.train), data.form, data.names, which, scores)
+        about = (to_toml(self.recipe), len(data.train), data.form, data.names, which, scores)
+        card = classifier_card(*about, encoder=self.recipe.family == "bert")
         save_model(self.run / "model", model, data.tokenizer, card)  # type: ignore
 
 

@@ -74,6 +74,7 @@ def fine_tuning_recipe(
     if pre_trained and preset:
         raise ConfigError(f"{pre_trained} has sizes of its own; leave the preset {preset} or the model away")
     recipe = begin(pre_trained, preset or (str(named_in_file) if named_in_file else None), table)
+    recipe = replace(recipe, train=TrainConfig(optimizer="adamw"))  # for what is only possible with it
     resolved = changed(recipe)
     if pre_trained:
         _refuse_other_sizes(recipe, resolved, pre_trained)

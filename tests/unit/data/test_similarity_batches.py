@@ -5,6 +5,8 @@ from torch.testing import assert_close
 
 from manyheads.data.example_batches import ExampleStore, padded
 from manyheads.data.similarity_batches import SimilarityBatches, candidates_of, is_scored, side_by_side
+from manyheads.models.bert import Bert, BertConfig, BertEmbedder
+from manyheads.train.objectives import likeness, similarity_loss
 
 PAIRS = [([1, 2 + number, 9], [1, 50 + number] + [3] * (number % 4)) for number in range(23)]
 
@@ -74,3 +76,37 @@ def test_all_rows_laid_down_at_once_are_those_laid_down_one_by_one():
     rows = [[4], [5, 6, 7], [8, 9], []]
     for one, other in zip(side_by_side(rows), padded(rows), strict=True):
         assert_close(one, other)
+
+
+# What a batch asks of a model
+
+
+def embedder(**options) -> BertEmbedder:
+    return BertEmbedder(Bert(BertConfig(vocabulary=80, context=9, width=12, layers=1, heads=3)), **options).eval()
+
+
+def test_each_first_text_is_to_find_its_own_among_all_second_texts():
+    batch, model = next(SimilarityBatches(store(), size=5, seed=1).epoch(0)), embedder(normalised=False)
+    first, second = model(batch.ids, batch.lengths).chunk(2)
+    cosines = torch.cosine_similarity(first[:, None], second[None], dim=-1)
+    loss = similarity_loss(model, batch)
+    assert_close(loss.total, -(20 * cosines).log_softmax(dim=1).diag().sum())
+    assert loss.tokens == 5
+
+
+def test_a_second_text_that_comes_twice_is_no_wrong_answer():
+    vectors, candidates = torch.randn(6, 12), candidates_of([[1], [2], [3], [11], [11], [12]])
+    logits = likeness(vectors, candidates)
+    assert torch.isinf(logits).tolist() == [[False, True, False], [True, False, False], [False, False, False]]
+    changed = vectors.clone()
+    changed[4] += 1  # the other pair's second text, as the first one sees it
+    assert_close(likeness(changed, candidates)[0], logits[0])
+    assert not torch.allclose(likeness(changed, candidates)[2], logits[2])  # and the test can tell
+
+
+def test_with_scores_the_loss_is_the_squared_error_of_cosines():
+    scores = [number / 22 for number in range(23)]
+    batch, model = next(SimilarityBatches(store(scores), size=5, seed=1).epoch(0)), embedder(pooling="max")
+    first, second = model(batch.ids, batch.lengths).chunk(2)
+    wanted = (torch.cosine_similarity(first, second) - batch.labels).square().sum()
+    assert_close(similarity_loss(model, batch).total, wanted)

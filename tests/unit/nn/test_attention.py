@@ -238,7 +238,6 @@ def test_dropout_acts_within_groups_in_training_alone():
     assert torch.equal(attention(together, groups=GROUPS), attention(together, groups=GROUPS))
 
 
-@pytest.mark.xfail(strict=True, reason="groups pass the positions by: keys are not turned and no bias is added")
 @pytest.mark.parametrize("kind", ["rotary", "alibi", "relative"])
 def test_rows_in_groups_have_positions_of_their_own(kind):
     attention = MultiHeadAttention(W, H, causal=True, positions=POSITIONS[kind]())

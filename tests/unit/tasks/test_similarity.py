@@ -16,7 +16,7 @@ from manyheads.tasks import similarity
 from manyheads.tasks.similarity import Embedder, score_pairs
 from manyheads.tasks.similarity_data import SimilarityData, prepare, read_all
 from manyheads.text.encoder import EncoderTokenizer
-from manyheads.train.objectives import likeness, similarity_loss
+from manyheads.train.objectives import similarity_loss
 
 SIZES = {"context": 19, "width": 12, "layers": 2, "heads": 3}
 WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
@@ -294,35 +294,3 @@ def test_ten_pairs_are_learned_by_heart(tmp_path, tokenizer, scored):
     model = BertEmbedder(bert(tokenizer, width=24, dropout=0.0, attention_dropout=0.0))
     assert fitted(model, batch, 1) > 0.05
     assert fitted(model, batch, 120) < 0.005
-
-
-def test_the_loss_is_that_of_one_text_among_all_of_the_batch(tmp_path, tokenizer):
-    data = prepared(tmp_path, tokenizer, "the cat\ta tree", "tall tree\tsleeps", "a\tthe cat sees")
-    batch = next(SimilarityBatches(data.train, size=3, seed=1).epoch(0))
-    model = BertEmbedder(bert(tokenizer), normalised=False).eval()
-    first, second = model(batch.ids, batch.lengths).chunk(2)
-    cosines = torch.cosine_similarity(first[:, None], second[None], dim=-1)
-    wanted = -(20 * cosines).log_softmax(dim=1).diag().sum()
-    assert_close(similarity_loss(model, batch).total, wanted)
-
-
-def test_a_second_text_that_comes_twice_is_no_wrong_answer(tmp_path, tokenizer):
-    """For the cat, the second `a tree` is not there; for sleeps, which has another, it is."""
-    data = prepared(tmp_path, tokenizer, "the cat\ta tree", "tall\ta tree", "sleeps\tthe cat sees")
-    batch = next(SimilarityBatches(data.train, size=3, seed=0, shuffle=False).epoch(0))
-    logits = likeness(torch.randn(6, 12), batch.candidates)
-    hidden = torch.isinf(logits).sum(dim=1)
-    sleeps = tokenizer.wrapped(tokenizer.encode(["sleeps"])[0])
-    others = [row[:length].tolist() != sleeps for row, length in zip(batch.ids[:3], batch.lengths[:3])]
-    assert hidden.tolist() == [int(other) for other in others]
-    assert not torch.isinf(logits.diag()).any()
-
-
-def test_the_loss_with_scores_is_the_squared_error_of_cosines(tmp_path, tokenizer):
-    data = prepared(tmp_path, tokenizer, "the cat\ta tree\t4", "tall\tsleeps\t1", "a\tthe cat sees\t0")
-    batch = next(SimilarityBatches(data.train, size=3, seed=1).epoch(0))
-    model = BertEmbedder(bert(tokenizer), "max").eval()
-    first, second = model(batch.ids, batch.lengths).chunk(2)
-    wanted = (torch.cosine_similarity(first, second) - batch.labels).square().sum()
-    assert sorted(batch.labels.tolist()) == [0, 0.25, 1]
-    assert_close(similarity_loss(model, batch).total, wanted)
