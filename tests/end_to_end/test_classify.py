@@ -537,7 +537,7 @@ def test_empty_lines_are_labelled_and_warned_of(run):
     result = called("classify", run, stdin=b"the film is warm\n\n  \nthe song is dull\n")
     assert result.code == 0
     assert len(result.out.splitlines()) == 4
-    assert result.err == "warning: 2 lines are empty; what is said of them means nothing\n"
+    assert result.err == "warning: of the lines 2 are empty; what is said of them means nothing\n"
     assert called("classify", run, stdin=b"").out == ""
 
 

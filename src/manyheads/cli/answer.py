@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.train import Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
+from manyheads.cli.train import Encoder, EncoderPreset, Freeze, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
 
 
 def train_answer(
@@ -17,18 +17,10 @@ def train_answer(
     valid: Annotated[
         list[str] | None, typer.Option(help="Validation; none: every 10th document is held out.", metavar="FILE…")
     ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="The pre-trained encoder: a run or model directory, or a bert checkpoint.")
-    ] = None,
-    freeze: Annotated[bool, typer.Option("--freeze", help="Only what stands on top of the model learns.")] = False,
+    model: Encoder = None,
+    freeze: Freeze = False,
     out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/answer"),
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Without --model, the size of an untrained one: bert_tiny, bert_mini, bert_small, bert_medium, "
-            "bert_base or bert_large."
-        ),
-    ] = None,
+    preset: EncoderPreset = None,
     recipe: Recipe = None,
     set_: Set = None,
     show_recipe: ShowRecipe = False,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from manyheads.cli.lines import standard_input
-from manyheads.cli.train import Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
+from manyheads.cli.train import Freeze, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
 
 LINES_AT_ONCE = 1024
 
@@ -35,7 +35,7 @@ def train_classify(
         Path | None,
         typer.Option(help="The pre-trained model: a run or model directory, or a bert, gpt2 or llama checkpoint."),
     ] = None,
-    freeze: Annotated[bool, typer.Option("--freeze", help="Only what stands on top of the model learns.")] = False,
+    freeze: Freeze = False,
     out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/classify"),
     preset: Annotated[
         str | None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from manyheads.cli.lines import standard_input
-from manyheads.cli.train import Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
+from manyheads.cli.train import EncoderPreset, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
 
 Model = Annotated[Path, typer.Argument(help="A run directory, a sentence-transformers directory, or any BERT.")]
 Pooling = Annotated[
@@ -42,13 +42,7 @@ def train_similarity(
         Path | None, typer.Option(help="The pre-trained model: a run directory, a sentence-transformers one or a BERT.")
     ] = None,
     out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/similarity"),
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Without --model, the size of an untrained one: bert_tiny, bert_mini, bert_small, bert_medium, "
-            "bert_base or bert_large."
-        ),
-    ] = None,
+    preset: EncoderPreset = None,
     recipe: Recipe = None,
     set_: Set = None,
     show_recipe: ShowRecipe = False,

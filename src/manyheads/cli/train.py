@@ -27,6 +27,21 @@ ShowRecipe = Annotated[bool, typer.Option("--show-recipe", help="Print the resol
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out and start anew.")]
 
+# Options that every training of something on top of an encoder has.
+Encoder = Annotated[
+    Path | None,
+    typer.Option("--model", help="The pre-trained encoder: a run or model directory, or a bert checkpoint."),
+]
+Freeze = Annotated[bool, typer.Option("--freeze", help="Only what stands on top of the model learns.")]
+EncoderPreset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        help="Without --model, the size of an untrained one: bert_tiny, bert_mini, bert_small, bert_medium, bert_base "
+        "or bert_large.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class Task:

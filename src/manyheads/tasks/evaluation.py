@@ -128,4 +128,4 @@ def _similarity(embedder: Embedder, files: Sequence[Path], columns: tuple[str, .
             raise DataError(f"{file.path} has single texts; similarity is scored on two texts and a number")
     scores = [as_number(each.label, f"{file.path}, line {each.line}") for file in found for each in file.examples]
     pairs = [(each.texts[0], each.texts[1]) for file in found for each in file.examples]
-    return number_table(score_pairs(embedder, pairs, scores))
+    return number_table(score_pairs(embedder, pairs, scores), error=False)  # a cosine is on no scale of scores

@@ -249,15 +249,13 @@ def _short(name: str) -> str:
     return name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…"
 
 
-def number_table(scores: NumberScores) -> str:
-    """The scores as lines to print."""
-    return "\n".join(
-        [
-            f"Pearson correlation {scores.pearson:10.4f}   of {scores.examples:,} examples",
-            f"Spearman correlation{scores.spearman:10.4f}   of their ranks",
-            f"mean squared error  {scores.mean_squared_error:10.4f}",
-        ]
-    )
+def number_table(scores: NumberScores, *, error: bool = True) -> str:
+    """The scores as lines to print, the error only where both numbers are on one scale."""
+    lines = [
+        f"Pearson correlation {scores.pearson:10.4f}   of {scores.examples:,} examples",
+        f"Spearman correlation{scores.spearman:10.4f}   of their ranks",
+    ]
+    return "\n".join([*lines, f"mean squared error  {scores.mean_squared_error:10.4f}"] if error else lines)
 
 
 def entity_table(scores: EntityScores) -> str:
