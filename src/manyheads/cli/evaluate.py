@@ -58,6 +58,8 @@ def evaluate(
     asked += ["--source and --target"] if source or target else []
     if len(asked) > 1:
         raise ConfigError(f"{' and '.join(asked)} ask for different things; give one of them")
+    if (columns or plot) and not data:
+        raise ConfigError("--columns and --plot are for --data; give both or neither")
     if data:
         from manyheads.tasks.evaluation import evaluate_data
 

@@ -164,9 +164,18 @@ def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
 def load_embedder(directory: Path) -> tuple[BertEmbedder, EncoderTokenizer]:
     """An encoder with the pooling that a sentence-transformers directory says; any other BERT with the usual one."""
     body, tokenizer = load_encoder(directory)
+    return sentence.embedder(_whole(directory), body).eval(), tokenizer
+
+
+def is_embedder(directory: Path) -> bool:
+    """Whether a directory holds an encoder that says how texts become vectors, or nothing but an encoder."""
+    return sentence.is_sentence_model(_whole(directory)) or kind_of(directory) is Bert
+
+
+def _whole(directory: Path) -> Path:
+    """Where a sentence model's own files are; older ones keep the encoder in a folder among them."""
     found = find_model(directory)
-    whole = found if sentence.is_sentence_model(found) else found.parent  # older ones keep the encoder in a folder
-    return sentence.embedder(whole, body).eval(), tokenizer
+    return found.parent if sentence.is_sentence_model(found.parent) else found
 
 
 def _family(directory: Path, table: dict[str, Any], kinds: tuple[type, ...] | None) -> Family:

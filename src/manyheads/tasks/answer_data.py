@@ -60,7 +60,7 @@ def read_all(data: AnswerData, *, quiet: bool = False) -> Asked:
     if not data.data:
         raise ConfigError("there are no questions to learn from; give a file in the layout of SQuAD with --data")
     files, others = ([read_questions(Path(name)) for name in names] for names in (data.data, data.valid))
-    train, valid = ([each for file in group for each in _asked(file, quiet)] for group in (files, others))
+    train, valid = ([each for file in group for each in asked_in(file, quiet=quiet)] for group in (files, others))
     for part, names in ((train, data.data), (valid, data.valid)):
         if names and not part:
             raise DataError(f"{names[0]}: every question is empty; give a file with questions")
@@ -73,7 +73,7 @@ def read_all(data: AnswerData, *, quiet: bool = False) -> Asked:
     return Asked(train, valid)
 
 
-def _asked(file: QuestionFile, quiet: bool) -> list[Question]:
+def asked_in(file: QuestionFile, *, quiet: bool = False) -> list[Question]:
     """The questions of a file that ask something; the others, and what was mended, are told."""
     bare = next((each for each in file.questions if not each.context.strip()), None)
     if bare:

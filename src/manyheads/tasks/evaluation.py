@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.core.log import say, warn
 from manyheads.data.columns import read_columns
 from manyheads.data.examples import ExampleFile, read_examples
 from manyheads.data.questions import read_questions
-from manyheads.interop.directory import kind_of
+from manyheads.interop.directory import is_embedder, kind_of
 from manyheads.look.figures import reliability
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertTagger, MaskedBert
+from manyheads.models.bert import BertAnswerer, BertClassifier, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.tasks.answer import Answerer, score_questions
+from manyheads.tasks.answer_data import asked_in
 from manyheads.tasks.answer_scores import answer_table
 from manyheads.tasks.classify import Classifier
 from manyheads.tasks.classify_data import as_number, refuse_unknown
 from manyheads.tasks.masked import Filler, score_masked
 from manyheads.tasks.scores import (
     LabelScores,
-    NumberScores,
     entity_table,
     label_scores,
     label_table,
@@ -29,6 +29,7 @@ from manyheads.tasks.scores import (
 )
 from manyheads.tasks.similarity import Embedder, score_pairs
 from manyheads.tasks.tag import Tagger, score_tags
+from manyheads.tasks.tag_data import refuse_unknown as refuse_unknown_tags
 
 
 def evaluate_data(
@@ -36,18 +37,20 @@ def evaluate_data(
 ) -> str:
     """The scores of a model on files of the kind that it is trained on, as a table to print."""
     kind = kind_of(model)
-    if plot and kind not in (BertClassifier, DecoderClassifier):
+    if kind in (BertClassifier, DecoderClassifier):
+        found = [_examples(path, columns) for path in files]
+        return _classes(Classifier.load(model, device=device), found, plot, _usual_plot(model))
+    if plot:
         raise ConfigError("--plot draws how far a classifier's probabilities can be trusted; this is no classifier")
     if kind is BertTagger:
         return _tags(Tagger.load(model, device=device), files, columns)
     if kind is BertAnswerer:
-        return _answers(Answerer.load(model, device=device), files)
-    if kind is Bert:
-        return _similarity(Embedder.load(model, device=device), files, columns)
+        return _answers(Answerer.load(model, device=device), files, columns)
+    if is_embedder(model):
+        return _similarity(Embedder.load(model, device=device), [_examples(path, columns) for path in files])
     if kind is MaskedBert:
         raise ConfigError(f"{model} guesses hidden words; score it with --text")
-    classifier = Classifier.load(model, device=device)
-    return _classes(classifier, [read_examples(path, columns, "dev") for path in files], _drawing(model, plot))
+    raise ConfigError(f"{model} is not scored with --data; a translator takes --source and --target, others --text")
 
 
 def hides_words(model: Path) -> bool:
@@ -67,32 +70,35 @@ def evaluate_hidden(model: Path, names: Sequence[str], field: str | None, *, dev
     return "\n".join(lines)
 
 
-def _drawing(model: Path, plot: Path | None) -> Path | None:
-    """Where reliability is drawn: where asked, or in the run directory, if it is one."""
-    return plot or (model / "reliability.png" if (model / "recipe.toml").is_file() else None)
+def _usual_plot(model: Path) -> Path | None:
+    """Where reliability is drawn if nobody says where: in the run directory, if it is one."""
+    return model / "reliability.png" if (model / "recipe.toml").is_file() else None
 
 
-def _classes(classifier: Classifier, files: list[ExampleFile], drawing: Path | None) -> str:
+def _examples(path: Path, columns: tuple[str, ...]) -> ExampleFile:
+    file = read_examples(path, columns, "dev")
+    if file.empty:
+        warn(f"{file.path}: {len(file.empty):,} examples with an empty text are left out")
+    return file
+
+
+def _classes(classifier: Classifier, files: list[ExampleFile], plot: Path | None, usual_plot: Path | None) -> str:
     for file in files:
         if file.form != classifier.form:
             raise DataError(f"{file.path} is of the form {file.form}, but the model takes the form {classifier.form}")
         refuse_unknown(file, classifier.names, classifier.numbers)
-        if file.empty:
-            warn(f"{file.path}: {len(file.empty):,} examples with an empty text are left out")
+    if plot and not classifier.names:
+        raise ConfigError("--plot draws how far the probabilities of labels can be trusted; this model has no labels")
     examples = [example for file in files for example in file.examples]
-    inputs: list[Any] = [
-        example.texts[0] if file.form == "text" else example.texts for file in files for example in file.examples
-    ]
+    inputs: list[Any] = [each.texts[0] if classifier.form == "text" else each.texts for each in examples]
     if classifier.form == "choice":
-        inputs = [(texts[0], texts[1:]) for texts in inputs]
-        truth = [int(example.label) for example in examples]
-        return _choices(classifier, inputs, truth)
+        choices = [(texts[0], texts[1:]) for texts in inputs]
+        return _choices(classifier, choices, [int(example.label) for example in examples])
     if classifier.numbers:
-        return number_table(_numbers(classifier, inputs, files))
+        return number_table(number_scores(classifier.scores(inputs)[:, 0].numpy(), _numbers(files)))
     truth = [classifier.names.index(example.label) for example in examples]
     scores = label_scores(classifier.probabilities(inputs).numpy(), truth, classifier.names)
-    if drawing:
-        _draw(scores, drawing)
+    _draw(scores, plot, usual_plot)
     return label_table(scores, classifier.names)
 
 
@@ -101,31 +107,41 @@ def _choices(classifier: Classifier, inputs: list[Any], truth: list[int]) -> str
     return f"accuracy  {100 * right / len(truth):6.2f} %   of {len(truth):,} questions"
 
 
-def _numbers(classifier: Classifier, inputs: list[Any], files: list[ExampleFile]) -> NumberScores:
-    truth = [as_number(each.label, f"{file.path}, line {each.line}") for file in files for each in file.examples]
-    return number_scores(classifier.scores(inputs)[:, 0].numpy(), truth)
+def _numbers(files: list[ExampleFile]) -> list[float]:
+    return [as_number(each.label, f"{file.path}, line {each.line}") for file in files for each in file.examples]
 
 
-def _draw(scores: LabelScores, drawing: Path) -> None:
-    reliability(scores.bins, scores.calibration_error, drawing, "How far the probabilities can be trusted")
-    say(f"reliability is drawn in {drawing}")
+def _draw(scores: LabelScores, plot: Path | None, usual_plot: Path | None) -> None:
+    drawing = plot or usual_plot
+    if not drawing:
+        return
+    try:
+        reliability(scores.bins, scores.calibration_error, drawing, "How far the probabilities can be trusted")
+        say(f"reliability is drawn in {drawing}")
+    except MissingExtra as missing:
+        if plot:
+            raise
+        say(str(missing))  # nobody asked for the picture
 
 
 def _tags(tagger: Tagger, files: Sequence[Path], columns: tuple[str, ...]) -> str:
-    sentences = [sentence for path in files for sentence in read_columns(path, columns)]
-    return entity_table(score_tags(tagger, sentences, path=str(files[0])))
+    found = {path: read_columns(path, columns) for path in files}
+    for path, sentences in found.items():
+        refuse_unknown_tags(path, sentences, tagger.names, "the model")
+    return entity_table(score_tags(tagger, [sentence for sentences in found.values() for sentence in sentences]))
 
 
-def _answers(answerer: Answerer, files: Sequence[Path]) -> str:
-    questions = [question for path in files for question in read_questions(path).questions]
+def _answers(answerer: Answerer, files: Sequence[Path], columns: tuple[str, ...]) -> str:
+    if columns:
+        raise ConfigError("--columns are of tables; questions in the layout of SQuAD have none")
+    questions = [question for path in files for question in asked_in(read_questions(path))]
     return answer_table(score_questions(answerer, questions))
 
 
-def _similarity(embedder: Embedder, files: Sequence[Path], columns: tuple[str, ...]) -> str:
-    found = [read_examples(path, columns, "dev") for path in files]
-    for file in found:
+def _similarity(embedder: Embedder, files: list[ExampleFile]) -> str:
+    for file in files:
         if file.form != "pair":
-            raise DataError(f"{file.path} has single texts; similarity is scored on two texts and a number")
-    scores = [as_number(each.label, f"{file.path}, line {each.line}") for file in found for each in file.examples]
-    pairs = [(each.texts[0], each.texts[1]) for file in found for each in file.examples]
-    return number_table(score_pairs(embedder, pairs, scores), error=False)  # a cosine is on no scale of scores
+            raise DataError(f"{file.path} is of the form {file.form}; similarity is scored on two texts and a number")
+    pairs = [(each.texts[0], each.texts[1]) for file in files for each in file.examples]
+    scores = score_pairs(embedder, pairs, _numbers(files))
+    return number_table(scores, error=False)  # a cosine is on no scale of scores

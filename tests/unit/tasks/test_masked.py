@@ -1,0 +1,491 @@
+"""Hidden words: what is guessed and how it is scored, the data of pre-training, and the recipes it follows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from tokenizers import models
+from torch.testing import assert_close
+
+from manyheads.core.errors import CheckpointError, ConfigError, DataError
+from manyheads.data.masked_batches import MaskedBatches
+from manyheads.data.sentences import SentenceStore
+from manyheads.interop.directory import save_model
+from manyheads.models.bert import PRESETS, Bert, BertClassifier, BertConfig, MaskedBert
+from manyheads.tasks.masked import Filler, Guess, score_masked
+from manyheads.tasks.masked_data import MaskedData, batches_of, check_files, longest_sentence, prepare
+from manyheads.tasks.masked_training import (
+    MaskedRecipe,
+    build_recipe,
+    masked_scores,
+    preset_recipe,
+    resumed_recipe,
+    sample_recipe,
+)
+from manyheads.text.encoder import EncoderTokenizer
+
+CONTEXT = 13
+SIZES = {"context": CONTEXT, "width": 12, "layers": 2, "heads": 3}
+TEXT = "the old grey cat sees a tall tree and sleeps under it"
+HIDDEN = [
+    "the [MASK] sees a tree",
+    "[MASK]",
+    "a cat [MASK] and [MASK] under it",
+    "[MASK] old cat",
+    "the tall grey tree sees [MASK]",
+    "[MASK] [MASK] [MASK]",
+]
+
+
+def randomised(model):
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> EncoderTokenizer:
+    return EncoderTokenizer.train([TEXT] * 3, 60)
+
+
+def config_of(tokenizer: EncoderTokenizer, beyond: int = 0, **changes) -> BertConfig:
+    sizes = {**SIZES, "vocabulary": len(tokenizer) + beyond, "separator": tokenizer.separator, **changes}
+    return BertConfig(**sizes)
+
+
+def made(tokenizer: EncoderTokenizer, next_sentence=False, beyond=0, **changes) -> Filler:
+    return Filler(randomised(MaskedBert(config_of(tokenizer, beyond, **changes), next_sentence)), tokenizer)
+
+
+@pytest.fixture
+def filler(tokenizer) -> Filler:
+    return made(tokenizer)
+
+
+def close(found: list[list[list[Guess]]], expected: list[list[list[Guess]]]) -> None:
+    """The same words, with the same probabilities up to the order of sums."""
+    assert [[[each.word for each in place] for place in text] for text in found] == [
+        [[each.word for each in place] for place in text] for text in expected
+    ]
+    for text, other in zip(found, expected, strict=True):
+        for place, same in zip(text, other, strict=True):
+            assert_close([each.probability for each in place], [each.probability for each in same])
+
+
+# Guessing
+
+
+def test_guesses_are_the_largest_of_the_logits_where_words_are_hidden(filler, tokenizer):
+    text = HIDDEN[2]
+    ids = tokenizer.wrapped(tokenizer.encode([text], special=True)[0])
+    places = [place for place, each in enumerate(ids) if each == tokenizer.mask]
+    assert len(places) == 2
+    with torch.no_grad():
+        best = filler.model(torch.tensor([ids]))[0, places].softmax(dim=1).topk(3, dim=1)
+    expected = [
+        [Guess(*each) for each in zip(tokenizer.pieces(row), chances)]
+        for row, chances in zip(best.indices.tolist(), best.values.tolist())
+    ]
+    close(filler([text], 3), [expected])
+    assert expected[0] != expected[1]  # and the test can tell
+
+
+def test_texts_together_are_guessed_as_each_alone_and_keep_their_order(filler):
+    together = filler(HIDDEN, 4)
+    assert [len(places) for places in together] == [1, 1, 2, 1, 1, 3]
+    close(together, [filler([text], 4)[0] for text in HIDDEN])
+    assert len({places[0][0] for places in together}) > 3  # and the test can tell
+    close(filler(HIDDEN[::-1], 4), together[::-1])
+
+
+def test_more_texts_than_fit_one_batch_keep_their_order(filler, monkeypatch):
+    whole = filler(HIDDEN)
+    monkeypatch.setattr("manyheads.tasks.masked.CELLS_AT_ONCE", 15)
+    close(filler(HIDDEN), whole)
+
+
+def test_probabilities_of_all_words_sum_to_one_the_likeliest_first(filler, tokenizer):
+    for count, length in ((1, 1), (5, 5), (len(tokenizer), len(tokenizer)), (10**6, len(tokenizer))):
+        (places,) = filler(["a [MASK] tree"], count)
+        assert [len(place) for place in places] == [length]
+    chances = [each.probability for each in places[0]]
+    assert sum(chances) == pytest.approx(1, abs=1e-5)
+    assert chances == sorted(chances, reverse=True)
+    assert {each.word for each in places[0]} == set(tokenizer.pieces(list(range(len(tokenizer)))))
+
+
+def test_no_text_at_all_is_no_guess(filler):
+    assert filler([]) == []
+
+
+def test_a_hidden_word_is_written_as_the_tokenizer_writes_it(filler, tokenizer, tmp_path):
+    assert filler.mask == "[MASK]"
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "<hole>", "the", "cat"]
+    (tmp_path / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"mask_token": "<hole>"}))
+    other = made(EncoderTokenizer.load(tmp_path))
+    assert other.mask == "<hole>"
+    assert len(other(["the <hole>"], 2)[0][0]) == 2
+    with pytest.raises(DataError, match="hides no word; write <hole> where one is to be guessed"):
+        other(["the [MASK]"])
+
+
+def test_two_texts_may_be_given_with_the_mark_between_them(filler, tokenizer):
+    ids = [tokenizer.encode([text], special=True)[0] for text in ("a cat", "the [MASK]")]
+    row = torch.tensor([tokenizer.wrapped(*ids)])
+    segments = torch.tensor([[0] * (len(ids[0]) + 2) + [1] * (len(ids[1]) + 1)])
+    place = row[0].tolist().index(tokenizer.mask)
+    with torch.no_grad():
+        apart = filler.model(row, segments=segments)[0, place].softmax(dim=0).max()
+        as_one = filler.model(row, segments=torch.zeros_like(segments))[0, place].softmax(dim=0).max()
+    ((best,),) = filler(["a cat [SEP] the [MASK]"], 1)
+    assert best[0].probability == pytest.approx(float(apart), abs=1e-5)
+    assert abs(float(as_one) - float(apart)) > 1e-4  # and the test can tell
+
+
+def test_dropout_is_off_whatever_the_model_was_doing(tokenizer):
+    model = randomised(MaskedBert(config_of(tokenizer, dropout=0.5))).train()
+    filler = Filler(model, tokenizer)
+    assert filler(HIDDEN) == filler(HIDDEN)
+    assert not model.training
+
+
+def test_rows_that_no_token_has_are_shown_by_their_number(tokenizer):
+    filler = made(tokenizer, beyond=2)
+    words = {each.word for each in filler(["[MASK]"], 10**6)[0][0]}
+    assert {f"<{len(tokenizer)}>", f"<{len(tokenizer) + 1}>"} <= words
+    assert len(words) == len(tokenizer) + 2
+
+
+def test_a_text_may_fill_the_model_and_no_more(filler):
+    full = "a " * (CONTEXT - 3) + "[MASK]"
+    assert len(filler([full])[0]) == 1
+    with pytest.raises(DataError, match=f"has {CONTEXT + 1} tokens, but the model reads {CONTEXT}; shorten it"):
+        filler(["a [MASK]", "a " + full])
+
+
+def test_what_cannot_be_guessed_is_refused(filler, tokenizer):
+    with pytest.raises(ConfigError, match="a list of texts is asked for, not one string"):
+        filler("a [MASK]")
+    for count in (0, -3):
+        with pytest.raises(ConfigError, match=f"{count} guesses are no guess; ask for at least 1"):
+            filler(["a [MASK]"], count)
+    for text in ("the cat", "", "a [mask]", "a MASK"):
+        with pytest.raises(DataError, match=r"hides no word; write \[MASK\] where one is to be guessed"):
+            filler(["a [MASK]", text])
+
+
+def maskless() -> EncoderTokenizer:
+    words = {word: each for each, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"))}
+    return EncoderTokenizer(tokenizers.Tokenizer(models.WordPiece(words, unk_token="[UNK]")))
+
+
+def test_a_tokenizer_that_can_hide_nothing_fills_nothing():
+    with pytest.raises(ConfigError, match="has no token that hides a word"):
+        made(maskless())
+
+
+def test_a_model_directory_and_its_run_open_alike_and_a_classifier_does_not(tokenizer, tmp_path):
+    filler = made(tokenizer, next_sentence=True)
+    save_model(tmp_path / "model", filler.model, tokenizer, "card")
+    for path in (tmp_path, str(tmp_path / "model")):
+        assert Filler.load(path, device="cpu")(HIDDEN) == filler(HIDDEN)
+    save_model(tmp_path / "other", BertClassifier(Bert(config_of(tokenizer)), ("a", "b")), tokenizer, "")
+    with pytest.raises(CheckpointError, match=r"a classifier \(bert\); a masked language model \(BERT\) is asked for"):
+        Filler.load(tmp_path / "other")
+
+
+# Scores
+
+SENTENCES = ["the cat sees a tree", "it sleeps", "a grey cat and the old tree", "the old cat sleeps under it"]
+
+
+def batches(tokenizer, *, rows=4, follows=True) -> MaskedBatches:
+    """Batches of unequal sizes, so that a mean of means is not the mean."""
+    documents = [tokenizer.encode([SENTENCES[(one + other) % 4] for other in range(5)]) for one in range(3)]
+    documents = [[sentence[: longest_sentence(CONTEXT)] for sentence in document] for document in documents]
+    store = SentenceStore.from_ids(documents)
+    return batches_of(store, tokenizer, CONTEXT, rows=rows, next_sentence=follows, seed=0, shuffle=False)
+
+
+def by_hand(model: MaskedBert, found: MaskedBatches) -> dict[str, float]:
+    """Word by word and row by row."""
+    losses, hits, next_losses, next_hits = [], [], [], []
+    for batch in found.epoch(0):
+        for number, (row, length) in enumerate(zip(batch.ids, batch.lengths.tolist())):
+            states = model.body(row[None, :length])
+            logs = model.logits(states)[0].log_softmax(dim=1)
+            for place, target in zip(batch.places.tolist(), batch.targets.tolist()):
+                if place // batch.ids.shape[1] == number:
+                    at = place % batch.ids.shape[1]
+                    losses.append(-float(logs[at, target]))
+                    hits.append(int(logs[at].argmax()) == target)
+            if batch.follows is not None:
+                true, false = model.following(states)[0].log_softmax(dim=0).tolist()
+                next_losses.append(-(true if batch.follows[number] else false))
+                next_hits.append((true > false) == bool(batch.follows[number]))
+    scores = {"loss": np.mean(losses), "accuracy": 100 * np.mean(hits)}
+    if next_losses:
+        scores |= {"next_loss": np.mean(next_losses), "next_accuracy": 100 * np.mean(next_hits)}
+    return {name: float(value) for name, value in scores.items()}
+
+
+@pytest.mark.parametrize("follows", [True, False])
+@torch.no_grad()
+def test_scores_are_means_over_words_and_over_rows(tokenizer, follows):
+    model = made(tokenizer, next_sentence=True).model
+    found = batches(tokenizer, follows=follows)
+    sizes = {len(batch.lengths) for batch in found.epoch(0)}
+    assert len(sizes) > 1
+    scores = masked_scores(model, found)
+    assert scores == pytest.approx(by_hand(model, found), rel=1e-4)
+    assert list(scores) == ["loss", "accuracy", *(["next_loss", "next_accuracy"] if follows else [])]
+
+
+@torch.no_grad()
+def test_a_model_that_knows_every_answer_scores_a_hundred_and_one_that_knows_none_nothing(tokenizer):
+    found = batches(tokenizer)
+
+    class Knowing(torch.nn.Module):
+        """Says what the batches themselves say, in their order, or something else."""
+
+        def __init__(self, right: bool):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(1))
+            self.right, self.all = right, found.epoch(0)
+
+        def body(self, ids, lengths):
+            self.batch = next(self.all)
+            return torch.zeros(*ids.shape, 3)
+
+        def logits(self, states):
+            said = self.batch.targets if self.right else (self.batch.targets + 1) % len(tokenizer)
+            return 50.0 * torch.nn.functional.one_hot(said, len(tokenizer))
+
+        def following(self, states):
+            # The first of the two logits is that of a text which follows.
+            said = 1 - self.batch.follows if self.right else self.batch.follows
+            return 50.0 * torch.nn.functional.one_hot(said, 2)
+
+    expected = {"loss": 0, "accuracy": 100, "next_loss": 0, "next_accuracy": 100}
+    assert masked_scores(Knowing(True), found) == pytest.approx(expected, abs=1e-6)
+    expected = {"loss": 50, "accuracy": 0, "next_loss": 50, "next_accuracy": 0}
+    assert masked_scores(Knowing(False), found) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_text_is_scored_the_same_each_time_and_by_what_the_model_knows(tokenizer, tmp_path, follows):
+    filler = made(tokenizer, next_sentence=follows)
+    path = tmp_path / "t.txt"
+    path.write_text(". ".join(SENTENCES * 9), encoding="utf-8")
+    before = {each.name for each in tmp_path.iterdir()}
+    scores = score_masked(filler, [str(path)])
+    assert score_masked(filler, [str(path)]) == scores
+    assert ("next_accuracy" in scores) is follows
+    assert {each.name for each in tmp_path.iterdir()} == before
+    lines = [json.dumps({"page": {"body": path.read_text()}})]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    assert score_masked(filler, [str(tmp_path / "t.jsonl")], "page.body") == scores
+    assert score_masked(made(tokenizer, next_sentence=follows), [str(path)]) != scores  # and the test can tell
+
+
+def test_a_long_text_is_scored_in_pieces_that_the_model_can_read(tokenizer, tmp_path):
+    (tmp_path / "t.txt").write_text("cat " * 500, encoding="utf-8")
+    scores = score_masked(made(tokenizer, next_sentence=True), [str(tmp_path / "t.txt")])
+    assert set(scores) == {"loss", "accuracy", "next_loss", "next_accuracy"}
+
+
+def test_texts_that_are_not_there_are_not_scored(filler, tmp_path):
+    with pytest.raises(DataError, match=r"no\.txt is not there"):
+        score_masked(filler, [str(tmp_path / "no.txt")])
+
+
+@pytest.mark.xfail(raises=ZeroDivisionError, strict=True, reason="masked_scores divides by no hidden word at all")
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_text_of_unknown_words_alone_is_refused_in_a_sentence(tokenizer, tmp_path, follows):
+    (tmp_path / "t.txt").write_text("щука жук\nжук щука\n" * 9, encoding="utf-8")
+    with pytest.raises(DataError):
+        score_masked(made(tokenizer, next_sentence=follows), [str(tmp_path / "t.txt")])
+
+
+# Data
+
+
+def words_of(tokenizer: EncoderTokenizer, store: SentenceStore) -> list[str]:
+    rows = [store.ids[first:end].tolist() for first, end in zip(store.sentences[:-1], store.sentences[1:])]
+    return tokenizer.decode(rows)
+
+
+def numbered(count: int) -> list[str]:
+    return [f"{number} cats sat." for number in range(10, 10 + count)]
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(numbered(40)), encoding="utf-8")
+    return path
+
+
+def data_of(*names, **more) -> MaskedData:
+    return MaskedData(**{"text": tuple(map(str, names)), "vocabulary": 90, "rows": 5, **more})
+
+
+def test_any_two_sentences_fit_a_row_and_longer_ones_would_not():
+    for context in range(5, 40):
+        longest = longest_sentence(context)
+        assert longest >= 1
+        assert 2 * longest + 3 <= context < 2 * (longest + 1) + 3
+    for context in (1, 4):
+        with pytest.raises(ConfigError, match=f"model.context is {context}, which leaves no place for two texts"):
+            longest_sentence(context)
+
+
+def test_the_last_tenth_of_the_sentences_is_held_out(text, tmp_path):
+    prepared = prepare(data_of(text), CONTEXT, tmp_path / "run")
+    assert words_of(prepared.tokenizer, prepared.train) == numbered(40)[:36]
+    assert words_of(prepared.tokenizer, prepared.valid) == numbered(40)[36:]
+    few = prepare(data_of(text, valid_tokens=11), CONTEXT, tmp_path / "few")
+    assert few.valid.tokens <= 11
+    assert len(few.train) + len(few.valid) == 40  # what is not validated on is trained on
+
+
+def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(text, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(numbered(7)[::-1]), encoding="utf-8")
+    prepared = prepare(data_of(text, valid=(str(other),)), CONTEXT, tmp_path / "run")
+    assert len(prepared.train) == 40
+    assert words_of(prepared.tokenizer, prepared.valid) == numbered(7)[::-1]
+    few = prepare(data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few")
+    assert 0 < few.valid.tokens <= 11
+
+
+def test_what_was_prepared_is_not_asked_for_again(text, tmp_path):
+    first = prepare(data_of(text), CONTEXT, tmp_path / "run")
+    text.unlink()
+    again = prepare(data_of(text), CONTEXT, tmp_path / "run")
+    for one, other in ((first.train, again.train), (first.valid, again.valid)):
+        assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("ids", "sentences"))
+    assert again.tokenizer.fingerprint == first.tokenizer.fingerprint
+    (tmp_path / "run" / "data" / "store.json").unlink()
+    with pytest.raises(DataError, match="is not there"):  # and the test can tell
+        prepare(data_of(text), CONTEXT, tmp_path / "run")
+
+
+def test_sentences_are_cut_so_that_two_fit_a_row(tmp_path):
+    (tmp_path / "t.txt").write_text("one two three four five six seven eight nine ten.\n" * 20, encoding="utf-8")
+    for context in (9, CONTEXT):
+        prepared = prepare(data_of(tmp_path / "t.txt"), context, tmp_path / str(context))
+        parts = np.diff(prepared.train.sentences)[: 4 if context == 9 else 3].tolist()
+        assert sum(parts) == 11  # of one sentence, with its full stop
+        assert max(parts) <= longest_sentence(context)
+        batch = next(prepared.batches(data_of(), context, seed=1, shuffle=True).epoch(0))
+        assert batch.ids.shape[1] <= context
+        assert len(batch.ids) <= 5
+
+
+def test_batches_are_of_the_training_text_or_of_the_validation_text(text, tmp_path):
+    data = data_of(text, next_sentence=False)
+    prepared = prepare(data, CONTEXT, tmp_path / "run")
+    seen = {}
+    for shuffle in (True, False):
+        ids = set()
+        for batch in prepared.batches(data, CONTEXT, seed=1, shuffle=shuffle).epoch(0):
+            whole = batch.ids.flatten()
+            whole[batch.places] = batch.targets
+            ids |= set(whole.tolist())
+        seen[shuffle] = ids
+    tokenizer = prepared.tokenizer
+    only_first, only_last = (set(tokenizer.encode([f"{number}"])[0]) for number in (20, 49))
+    assert only_first <= seen[True]
+    assert only_last <= seen[False]
+    assert not only_first <= seen[False]
+    assert seen[True] & seen[False] >= {tokenizer.start, tokenizer.separator}
+
+
+def test_capitals_are_made_small_unless_they_are_kept(tmp_path):
+    (tmp_path / "t.txt").write_text("The Cat sat. A Dög ran.\n" * 9, encoding="utf-8")
+    for lowercase, kept in ((True, "the cat sat."), (False, "The Cat sat.")):
+        data = data_of(tmp_path / "t.txt", lowercase=lowercase)
+        prepared = prepare(data, CONTEXT, tmp_path / str(lowercase))
+        assert words_of(prepared.tokenizer, prepared.train)[0] == kept
+
+
+def test_a_tokenizer_given_is_taken_as_it_is(text, tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "tokenizer")
+    for given in (tmp_path / "tokenizer", tmp_path / "tokenizer" / "tokenizer.json"):
+        prepared = prepare(data_of(text, tokenizer=str(given)), CONTEXT, tmp_path / given.name / "run")
+        assert prepared.tokenizer.fingerprint == tokenizer.fingerprint
+    maskless().save(tmp_path / "maskless")
+    with pytest.raises(ConfigError, match=r"maskless has no \[MASK\], which a word is hidden behind"):
+        prepare(data_of(text, tokenizer=str(tmp_path / "maskless")), CONTEXT, tmp_path / "run")
+
+
+def test_data_that_cannot_be_is_refused(text, tmp_path):
+    for changes, sentence in (
+        ({"text": (), "valid": (str(text),)}, "data.valid is given without data.text"),
+        ({"rows": 0}, "data.rows is 0; it must be at least 1"),
+        ({"valid_tokens": -1}, "data.valid_tokens is -1; it must be at least 1"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            MaskedData(**{"text": (str(text),), **changes})
+    check_files(data_of(text, valid=(str(text),)))
+    for changes in ({"text": (str(tmp_path / "no.txt"),)}, {"valid": (str(tmp_path / "no.txt"),)}):
+        with pytest.raises(DataError, match=r"no\.txt is not there"):
+            check_files(data_of(text, **changes))
+
+
+# Recipes
+
+
+def test_presets_are_the_published_sizes_and_small_ones_read_short_rows():
+    for name, preset in PRESETS.items():
+        recipe = preset_recipe(name)
+        context = 128 if name in ("bert_tiny", "bert_mini") else 512
+        assert recipe.model == replace(preset(), context=context), name
+        assert recipe.data.next_sentence
+        assert (recipe.train.optimizer, recipe.train.best_by, recipe.train.smoothing) == ("adamw", "loss", 0)
+    with pytest.raises(ConfigError, match="there is no preset bert_huge; there are bert_tiny, bert_mini"):
+        preset_recipe("bert_huge")
+
+
+def test_what_is_given_decides_where_a_recipe_begins(tmp_path):
+    file = tmp_path / "r.toml"
+    file.write_text('preset = "bert_small"\n[data]\nrows = 7\n[train]\nsteps = 11\n', encoding="utf-8")
+    assert build_recipe() == sample_recipe()
+    assert build_recipe(data={"tokenizer": "t", "text": None}).model == sample_recipe().model
+    assert build_recipe(data={"text": ["a.txt"]}).model == preset_recipe("bert_mini").model
+    assert build_recipe(preset="bert_base", data={"text": ["a.txt"]}).model == preset_recipe("bert_base").model
+    found = build_recipe(file=file, data={"text": ["a.txt"]}, assignments=("train.steps=13",))
+    assert found.model == preset_recipe("bert_small").model
+    assert (found.data.rows, found.data.text, found.train.steps) == (7, ("a.txt",), 13)
+    assert build_recipe(file=file, preset="bert_tiny").model == preset_recipe("bert_tiny").model
+
+
+def test_next_sentences_are_learned_unless_they_are_left_out():
+    assert build_recipe(data={"text": ["a.txt"]}).data.next_sentence
+    assert not build_recipe(data={"text": ["a.txt"], "next_sentence": False}).data.next_sentence
+    # Those of the sample follow one another by chance.
+    assert not build_recipe().data.next_sentence
+
+
+def test_a_recipe_of_another_task_is_refused(tmp_path):
+    (tmp_path / "r.toml").write_text('task = "classify"\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match="this recipe trains classify, not masked"):
+        build_recipe(file=tmp_path / "r.toml")
+    with pytest.raises(ConfigError, match="this recipe trains tag, not masked"):
+        MaskedRecipe(task="tag")
+
+
+def test_of_a_run_that_goes_on_only_training_changes(tmp_path):
+    (tmp_path / "recipe.toml").write_text("[model]\nlayers = 3\n[train]\nsteps = 5\n", encoding="utf-8")
+    found = resumed_recipe(tmp_path, ("train.steps=9",))
+    assert (found.model.layers, found.train.steps) == (3, 9)
+    for change in ("model.layers=2", "data.rows=3", "data.next_sentence=false"):
+        with pytest.raises(ConfigError, match="of a run cannot change when it goes on; only train"):
+            resumed_recipe(tmp_path, (change,))
