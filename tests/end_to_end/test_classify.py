@@ -559,3 +559,46 @@ def test_the_commands_work_in_processes_of_their_own(folder, encoders, tmp_path)
     rows = [line.split("\t") for line in result.out.splitlines()]
     assert all(name in ("good", "bad") and 0.5 <= float(probability) <= 1 for name, probability in rows)
     assert len(rows) == 2
+
+
+def test_a_run_killed_while_it_wrote_its_first_checkpoint_begins_with_the_pre_trained_model_again(folder, tmp_path):
+    few = ["train.steps=3", "train.valid_every=3"]
+    flags = ["train", "classify", "--train", folder / "text.tsv"]
+    assert called(*flags, "--out", tmp_path / "bert", "--set", *SMALL, *few).code == 0
+    for run in ("whole", "killed"):
+        result = called(*flags, "--model", tmp_path / "bert", "--out", tmp_path / run, "--set", *SETTINGS, *few)
+        assert result.code == 0, result.err
+    for path in (tmp_path / "killed" / "checkpoints").iterdir():
+        path.rename(path.with_name(f"{path.name}.unfinished"))
+    result = called("train", "classify", "--out", tmp_path / "killed", "--resume")
+    assert result.code == 0, result.err
+    ends = [next((tmp_path / run / "checkpoints").glob("step-*[0-9]")) for run in ("whole", "killed")]
+    assert first_difference(*ends) is None
+
+
+def test_steps_that_are_asked_for_count_whatever_their_number(folder):
+    result = called("train", "classify", "--train", folder / "text.tsv", "--show-recipe", "--set", "train.steps=100000")
+    assert tomllib.loads(result.out)["train"]["warmup"] == 10_000
+
+
+def test_a_classifier_from_elsewhere_takes_a_text_or_two(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    tokenizer = EncoderTokenizer.train([text for text, _ in sentences(60)], 120)
+    sizes = {"hidden_size": 18, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
+    theirs = transformers.BertForSequenceClassification(
+        transformers.BertConfig(vocab_size=len(tokenizer), num_labels=3, initializer_range=0.5, **sizes)
+    ).eval()
+    theirs.save_pretrained(tmp_path)
+    tokenizer.save(tmp_path)
+    result = called("classify", tmp_path, stdin=b"the film is warm\nthe film is warm\tthe song is cold\n")
+    assert result.code == 0, result.err
+    inputs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    with torch.inference_mode():
+        for line, asked in zip(
+            result.out.splitlines(), (("the film is warm",), ("the film is warm", "the song is cold"))
+        ):
+            chances = theirs(**inputs(*asked, return_tensors="pt")).logits.softmax(dim=1)[0]
+            name, chance = line.split("\t")
+            assert name == f"LABEL_{int(chances.argmax())}"
+            assert abs(float(chance) - float(chances.max())) < 1e-4
+    assert called("classify", tmp_path, stdin=b"one\ttwo\tthree\n").code == 2

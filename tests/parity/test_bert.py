@@ -217,14 +217,14 @@ def test_labels_of_theirs_keep_their_names_and_their_order(tmp_path, tokenizer):
         ours, _ = load_model(saved(tmp_path / architecture, theirs, tokenizer))
         assert ours.names == tuple(names.values())
         assert_equal_models(ours, theirs, tokenizer)
-    assert load_model(tmp_path / "BertForSequenceClassification")[0].form == "text"
+    assert load_model(tmp_path / "BertForSequenceClassification")[0].form == "either"
 
 
 @pytest.mark.parametrize("problem", [None, "regression"])
 def test_a_model_of_theirs_that_gives_a_number_gives_it_here(tmp_path, tokenizer, problem):
     theirs = theirs_of("BertForSequenceClassification", tokenizer, num_labels=1, problem_type=problem)
     ours, _ = load_model(saved(tmp_path, theirs, tokenizer))
-    assert (ours.names, ours.form) == ((), "text")
+    assert (ours.names, ours.form) == ((), "either")
     ids, lengths, _ = batch(tokenizer)
     assert ours(ids, lengths).shape == (3, 1)
     assert_equal_models(ours, theirs, tokenizer)
@@ -490,8 +490,8 @@ def test_taggers_and_answerers_of_older_versions_hold_a_pooler_that_nothing_read
             "this BERT is a BertLMHeadModel; known are BertModel, BertForMaskedLM",
         ),
         (
-            {"architectures": ["BertForMultipleChoice"]},
-            "BertForPreTraining, BertForSequenceClassification, BertForToken",
+            {"architectures": ["BertForNextSentencePrediction"]},
+            "BertForSequenceClassification, BertForMultipleChoice, BertForToken",
         ),
         (
             {"vocab_size": 50},
@@ -689,3 +689,28 @@ def test_a_tokenizer_that_knows_more_than_the_model_is_refused(tmp_path, tokeniz
     save_model(tmp_path / "model", small, tokenizer, "card")
     with pytest.raises(CheckpointError, match=f"has {len(tokenizer)} tokens, the model only {len(tokenizer) - 1}"):
         load_model(tmp_path / "model")
+
+
+def test_multiple_choice_is_theirs_too_and_gives_the_same_scores(tmp_path, tokenizer):
+    ours = randomised(BertClassifier(ours_of("BertModel", tokenizer), (), "choice"))
+    save_model(tmp_path / "ours", ours, tokenizer, "")
+    theirs, report = transformers.BertForMultipleChoice.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    ids = torch.randint(5, len(tokenizer), (3, 7))
+    with torch.inference_mode():
+        scores = theirs.eval()(ids[None]).logits[0]
+        assert_close(ours(ids)[:, 0], scores, atol=1e-4, rtol=0)
+    theirs.save_pretrained(tmp_path / "theirs")
+    tokenizer.save(tmp_path / "theirs")
+    again, _ = load_model(tmp_path / "theirs", kinds=(BertClassifier,))
+    assert (again.form, again.names) == ("choice", ())
+
+
+def test_labels_without_names_are_counted(tmp_path, tokenizer):
+    saved(tmp_path, theirs_of("BertForSequenceClassification", tokenizer), tokenizer)
+    table = json.loads((tmp_path / "config.json").read_text())
+    count = len(table.pop("id2label"))
+    table.pop("label2id")
+    (tmp_path / "config.json").write_text(json.dumps({**table, "num_labels": count}))
+    assert len(load_model(tmp_path)[0].names) == count

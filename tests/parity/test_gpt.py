@@ -247,7 +247,7 @@ def test_a_classifier_of_theirs_opens(tmp_path, tokenizer, order):
     theirs.save_pretrained(tmp_path)
     tokenizer.save(tmp_path)
     ours, _ = load_model(tmp_path)
-    assert (ours.names, ours.form) == (tuple(f"LABEL_{each}" for each in range(5)), "text")
+    assert (ours.names, ours.form) == (tuple(f"LABEL_{each}" for each in range(5)), "either")
     ids, lengths = padded(tokenizer)
     with torch.no_grad():
         attended = (torch.arange(8) < lengths[:, None]).long()

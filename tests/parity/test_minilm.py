@@ -1,5 +1,6 @@
 """all-MiniLM-L6-v2, and sentence-transformers directories in both directions."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -147,3 +148,25 @@ def test_a_pooling_that_is_not_known_is_refused(tokenizer, tmp_path):
     saved_there(tokenizer, tmp_path, [sentence_transformers.models.Pooling(21, pooling_mode="lasttoken")])
     with pytest.raises(CheckpointError, match="pools in a way that is not known; known are mean, cls, max"):
         Embedder.load(tmp_path / "theirs", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        ("sentence_bert_config.json", {"do_lower_case": True}),
+        ("config_sentence_transformers.json", {"default_prompt_name": "query"}),
+    ],
+)
+def test_what_would_be_done_to_every_text_first_is_refused(tokenizer, tmp_path, file, change):
+    saved_there(tokenizer, tmp_path, [sentence_transformers.models.Pooling(21)])
+    path = tmp_path / "theirs" / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(CheckpointError, match=f"{next(iter(change))} = "):
+        Embedder.load(tmp_path / "theirs", device="cpu")
+
+
+def test_a_model_within_another_is_pooled_as_it_says_itself(tokenizer, tmp_path):
+    for path, pooling in ((tmp_path / "outer", "cls"), (tmp_path / "outer" / "inner", "max")):
+        save_model(path, BertEmbedder(tiny(tokenizer), pooling), tokenizer, "")
+    assert Embedder.load(tmp_path / "outer" / "inner", device="cpu").model.pooling == "max"
+    assert Embedder.load(tmp_path / "outer", device="cpu").model.pooling == "cls"

@@ -30,7 +30,7 @@ def train_answer(
     """Train a model that answers questions about a text with a stretch of that text: an encoder (BERT)."""
     from manyheads.tasks.answer_training import build_recipe, resumed_recipe, train_answerer
 
-    given = {"data": data, "valid": valid, "model": model, "freeze": freeze}
+    given = {"data": data, "valid": valid, "model": model, "freeze": freeze or None}
     what_next = "manyheads answer {out} --context text.txt 'a question?'"
     task = Task("answer", build_recipe, resumed_recipe, train_answerer, what_next)
     options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}

@@ -54,8 +54,8 @@ def train_classify(
     from manyheads.tasks.classify_training import build_recipe, resumed_recipe, train_classifier
 
     given = {
-        **{"train": train, "valid": valid, "columns": columns, "regression": regression},
-        **{"model": model, "freeze": freeze},
+        **{"train": train, "valid": valid, "columns": columns, "regression": regression or None},
+        **{"model": model, "freeze": freeze or None},
     }
     task = Task("classify", build_recipe, resumed_recipe, train_classifier, "manyheads classify {out} < in.txt")
     options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
@@ -100,7 +100,7 @@ def _examples(form: str) -> Iterator[Any]:
         place = f"standard input, line {number}"
         if form == "choice":
             yield read_choices(line, place)
-        elif form == "pair":
+        elif form == "pair" or (form == "either" and "\t" in line):
             texts = line.split("\t")
             if len(texts) != 2:
                 found = f"{len(texts) - 1} tabs" if len(texts) > 1 else "no tab"

@@ -23,7 +23,8 @@ def evaluate(
     alpha: Annotated[float, typer.Option(help="Length penalty; 0 is none.")] = 0.6,
     out: Annotated[Path | None, typer.Option(help="Save the translations here, one a line.")] = None,
     text: Annotated[
-        list[str] | None, typer.Option(help="For a language model: files, folders or patterns.", metavar="FILE…")
+        list[str] | None,
+        typer.Option(help="For a language model, masked or not: files, folders or patterns.", metavar="FILE…"),
     ] = None,
     field: Annotated[str | None, typer.Option(help="The field of a .jsonl line that is its text; none: text.")] = None,
     stride: Annotated[
@@ -78,12 +79,15 @@ def evaluate(
 
 
 def _text(model: Path, names: list[str], field: str | None, stride: int | None, device: str) -> None:
+    from manyheads.core.errors import ConfigError
     from manyheads.data.documents import find_texts, read_documents
     from manyheads.tasks.evaluation import evaluate_hidden, hides_words
     from manyheads.tasks.language import LanguageModel
     from manyheads.tasks.language_evaluation import score_text
 
     if hides_words(model):
+        if stride:
+            raise ConfigError("--stride moves a window over what comes next; hidden words are guessed in rows")
         print(evaluate_hidden(model, names, field, device=device))
         return
     paths = find_texts(names)

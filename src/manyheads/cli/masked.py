@@ -1,5 +1,7 @@
 """`manyheads train masked`, and `manyheads fill MODEL "the cat [MASK] on the mat"`"""
 
+import sys
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +9,8 @@ import typer
 
 from manyheads.cli.lines import standard_input
 from manyheads.cli.train import Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
+
+LINES_AT_ONCE = 1024
 
 
 def train_masked(
@@ -65,14 +69,27 @@ def fill(
     count: Annotated[int, typer.Option(help="How many words to print for each.")] = 5,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
-    """Guess hidden words: the likeliest ones, each with its probability."""
+    """Guess hidden words: the likeliest ones, each with its probability.
+
+    Behind the guesses of each line of standard input comes a blank line.
+    """
     from manyheads.tasks.masked import Filler
 
     filler = Filler.load(model, device=device)
-    for line in [text] if text is not None else standard_input():
-        guesses = filler([line], count)[0]
-        for number, hidden in enumerate(guesses, start=1):
-            if len(guesses) > 1:
-                print(f"{filler.mask} {number}")
-            for guess in hidden:
-                print(f"{guess.probability:8.4f}  {guess.word}")
+    if text is not None:
+        _print(filler.mask, filler([text], count)[0])
+        return
+    lines = (line for line in standard_input() if line.strip())
+    # A person who types wants an answer after each line.
+    while chunk := list(islice(lines, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
+        for guesses in filler(chunk, count):
+            _print(filler.mask, guesses)
+            print(flush=True)
+
+
+def _print(mask: str, guesses: list[list[Any]]) -> None:
+    for number, hidden in enumerate(guesses, start=1):
+        if len(guesses) > 1:
+            print(f"{mask} {number}")
+        for guess in hidden:
+            print(f"{guess.probability:8.4f}  {guess.word}")

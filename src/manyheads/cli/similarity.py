@@ -88,7 +88,7 @@ def embed(
             show(done)
     empty = sum(not line.strip() for line in lines)
     if empty:
-        warn(f"{empty:,} lines are empty; their vectors are those of an empty text")
+        warn(f"lines that are empty, with the vector of an empty text: {empty:,}")
 
 
 @contextmanager
@@ -123,22 +123,16 @@ def similar(
         raise ConfigError("--to is empty; give the text that the lines are compared with")
     if top < 1:
         raise ConfigError(f"--top is {top}; it must be at least 1")
-    import numpy as np
-
     from manyheads.core.log import counting, warn
-    from manyheads.tasks.similarity import Embedder, unit
+    from manyheads.tasks.similarity import Embedder
 
     embedder = Embedder.load(model, device=device, pooling=pooling)
     read = list(standard_input())
-    texts = [to, *(line for line in read if line.strip())]
-    wanted, cosines = None, []
+    texts = [line for line in read if line.strip()]
     with counting("comparing lines") as show:
-        for vectors in map(unit, embedder.in_chunks(texts)):
-            wanted = vectors[0] if wanted is None else wanted
-            cosines += (vectors @ wanted).tolist()
-            show(len(cosines) - 1)
+        found = embedder.nearest(to, texts, top, show=show)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
-    for place in np.argsort(-np.array(cosines[1:]), kind="stable")[:top].tolist():
-        print(f"{cosines[1 + place]:.4f}\t{texts[1 + place]}")
-    if len(texts) <= len(read):
-        warn(f"{len(read) + 1 - len(texts):,} lines are empty and left out")
+    for cosine, place in found:
+        print(f"{cosine:.4f}\t{texts[place]}")
+    if len(texts) < len(read):
+        warn(f"lines that are empty and left out: {len(read) - len(texts):,}")

@@ -44,7 +44,7 @@ def train_tag(
     """Train a tagger, which labels each word of a sentence (names, parts of speech): an encoder (BERT)."""
     from manyheads.tasks.tag_training import build_recipe, resumed_recipe, train_tagger
 
-    given = {"train": train, "valid": valid, "columns": columns, "model": model, "freeze": freeze}
+    given = {"train": train, "valid": valid, "columns": columns, "model": model, "freeze": freeze or None}
     task = Task("tag", build_recipe, resumed_recipe, train_tagger, "echo 'a sentence' | manyheads tag {out}")
     options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
     run(task, out, given, **options, resume=resume, overwrite=overwrite)

@@ -74,7 +74,7 @@ def run(
     from manyheads.train.loop import run_is_new
 
     if resume:
-        if preset or recipe or any(given.values()):
+        if preset or recipe or any(value not in (None, []) for value in given.values()):
             raise ConfigError("a run goes on with its own recipe; beside --resume only --out and --set are of use")
         run_is_new(out, resume=True, overwrite=overwrite)
         resolved = task.resumed_recipe(out, tuple(assignments or ()))
@@ -171,7 +171,13 @@ def language(
     from manyheads.tasks.language_training import build_recipe, resumed_recipe, train_language_model
 
     given = {
-        **{"text": text, "field": field, "valid": valid, "tokenizer": tokenizer, "document_mask": document_mask},
+        **{
+            "text": text,
+            "field": field,
+            "valid": valid,
+            "tokenizer": tokenizer,
+            "document_mask": document_mask or None,
+        },
         **{"pairs": pairs, "fields": fields, "valid_pairs": valid_pairs},
     }
     what_next = "manyheads generate {out} --prompt 'a beginning'"

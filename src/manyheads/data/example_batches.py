@@ -132,11 +132,11 @@ class ExampleBatches:
 
 def padded(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
     """Rows of ids side by side, [R, T], and their lengths; nothing looks at padding, so that any id serves."""
-    lengths = torch.tensor([len(row) for row in rows])
-    ids = torch.zeros(len(rows), int(lengths.max()), dtype=torch.long)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = torch.tensor(row)
-    return ids, lengths
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    ids = np.zeros((len(rows), lengths.max()), dtype=np.int64)
+    real = np.arange(ids.shape[1]) < lengths[:, None]
+    ids[real] = np.fromiter((each for row in rows for each in row), dtype=np.int64, count=lengths.sum())
+    return torch.from_numpy(ids), torch.from_numpy(lengths)
 
 
 def candidates_of(counts: Sequence[int]) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyheads.data.example_batches import ExampleStore
+from manyheads.data.example_batches import ExampleStore, padded
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SimilarityBatches:
     def _collated(self, numbers: list[int]) -> SimilarityBatch:
         store = self._store
         rows = [store.row(2 * number + side).tolist() for side in (0, 1) for number in numbers]
-        ids, lengths = side_by_side(rows)
+        ids, lengths = padded(rows)
         labels = store.labels[numbers]
         if is_scored(store):
             return SimilarityBatch(ids, lengths, torch.from_numpy(labels), None)
@@ -84,12 +84,3 @@ def candidates_of(rows: Sequence[list[int]]) -> Tensor:
     first, second = np.split(known, 2)
     belongs = (second[:, None] == second) | (first[:, None] == first) | (first[:, None] == second)
     return torch.from_numpy(~belongs | np.eye(len(first), dtype=bool))
-
-
-def side_by_side(rows: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of ids padded to the longest, [R, T], and their lengths; all of them are laid down at once."""
-    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    ids = np.zeros((len(rows), lengths.max()), dtype=np.int64)
-    real = np.arange(ids.shape[1]) < lengths[:, None]
-    ids[real] = np.fromiter((each for row in rows for each in row), dtype=np.int64, count=lengths.sum())
-    return torch.from_numpy(ids), torch.from_numpy(lengths)

@@ -26,6 +26,7 @@ ARCHITECTURES = {
     "BertForMaskedLM": MaskedBert,
     "BertForPreTraining": MaskedBert,
     "BertForSequenceClassification": BertClassifier,
+    "BertForMultipleChoice": BertClassifier,
     "BertForTokenClassification": BertTagger,
     "BertForQuestionAnswering": BertAnswerer,
 }
@@ -130,10 +131,12 @@ def build(table: dict[str, Any], config: BertConfig, weights: Mapping[str, Tenso
     if model is MaskedBert:  # some that call themselves BertForMaskedLM can tell what follows as well
         return MaskedBert(config, next_sentence="cls.seq_relationship.weight" in weights)
     if model is BertClassifier:
-        return BertClassifier(Bert(config), *read_form(table))
+        choice = "BertForMultipleChoice" in architectures(table)
+        return BertClassifier(Bert(config), *(((), "choice") if choice else read_form(table)))
     if model is BertTagger:
         return BertTagger(Bert(config, pooler=False), names_of(table))
-    return BertAnswerer(Bert(config, pooler=False), impossible=table.get(KEY, {}).get("impossible", True))
+    kept = table.get(KEY, {})
+    return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
 
 
 def with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
@@ -141,13 +144,16 @@ def with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
     architecture = next(name for name, found in ARCHITECTURES.items() if found is type(_saved_as(model)))
     if isinstance(model, MaskedBert) and model.follows is not None:
         architecture = "BertForPreTraining"
+    if isinstance(model, BertClassifier) and model.form == "choice":
+        architecture = "BertForMultipleChoice"
     table = {**table, "architectures": [architecture]}
     if isinstance(model, BertClassifier):
         return label_fields(table, model.names, model.form)
     if isinstance(model, BertTagger):
         return label_fields(table, model.names)
     if isinstance(model, BertAnswerer):
-        return {**table, KEY: {**table.get(KEY, {}), "impossible": model.impossible}}
+        kept = {"impossible": model.impossible, **({"longest": model.longest} if model.longest else {})}
+        return {**table, KEY: {**table.get(KEY, {}), **kept}}
     return table
 
 

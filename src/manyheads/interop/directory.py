@@ -83,7 +83,8 @@ def save_model(directory: Path, model: nn.Module, tokenizer: AnyTokenizer, card:
             if isinstance(tokenizer, Tokenizer):
                 tokenizer.save(temporary)
             else:
-                tokenizer.save(temporary, length=model.config.context)  # type: ignore
+                longest = getattr(model, "longest", None) or model.config.context  # type: ignore
+                tokenizer.save(temporary, length=longest)
             _write_model(temporary, model, tokenizer)
             (temporary / "README.md").write_text(card, encoding="utf-8")
     except (OSError, SafetensorError) as error:
@@ -175,7 +176,8 @@ def is_embedder(directory: Path) -> bool:
 def _whole(directory: Path) -> Path:
     """Where a sentence model's own files are; older ones keep the encoder in a folder among them."""
     found = find_model(directory)
-    return found.parent if sentence.is_sentence_model(found.parent) else found
+    alone = not sentence.is_sentence_model(found) and sentence.is_sentence_model(found.parent)
+    return found.parent if alone else found
 
 
 def _family(directory: Path, table: dict[str, Any], kinds: tuple[type, ...] | None) -> Family:

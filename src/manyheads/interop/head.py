@@ -11,7 +11,7 @@ from manyheads.models.classifier import DecoderClassifier
 
 _SUFFIX = "ForSequenceClassification"
 _ARCHITECTURES = {"gpt2": "GPT2", "openai-gpt": "OpenAIGPT", "llama": "Llama"}
-FORMS = ("text", "pair", "choice")
+FORMS = ("text", "pair", "either", "choice")
 
 
 def is_classifier(table: dict[str, Any]) -> bool:
@@ -45,7 +45,7 @@ def label_fields(table: dict[str, Any], names: tuple[str, ...], form: str | None
 
 def read_form(table: dict[str, Any]) -> tuple[tuple[str, ...], str]:
     """The labels' names, none where a number is given, and the form of what is classified."""
-    form = table.get(KEY, {}).get("form", "text")
+    form = table.get(KEY, {}).get("form", "either")  # elsewhere nothing says whether it takes one text or two
     if form not in FORMS:
         raise CheckpointError(f"this classifier is of the form {form}; known are {', '.join(FORMS)}")
     problem = table.get("problem_type")
@@ -60,7 +60,7 @@ def read_form(table: dict[str, Any]) -> tuple[tuple[str, ...], str]:
 
 def names_of(table: dict[str, Any]) -> tuple[str, ...]:
     """The names of all labels; where a config has none, those that transformers would give two."""
-    labels = table.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    labels = table.get("id2label") or {str(each): f"LABEL_{each}" for each in range(table.get("num_labels", 2))}
     return tuple(str(labels[each]) for each in sorted(labels, key=int))
 
 

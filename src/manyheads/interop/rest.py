@@ -8,7 +8,7 @@ from manyheads.core.configs import updated
 from manyheads.core.errors import CheckpointError
 
 KEY = "manyheads"
-HEADS = ("form", "impossible")  # what is kept there of a model on top, and is no field of a config
+HEADS = ("form", "impossible", "longest")  # what is kept there of a model on top, and is no field of a config
 
 Config = TypeVar("Config")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import CheckpointError
+from manyheads.interop.rest import refuse
 from manyheads.interop.weights import read_json
 from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
 
@@ -35,6 +36,7 @@ def embedder(directory: Path, body: Bert) -> BertEmbedder:
     if not is_sentence_model(directory):
         return BertEmbedder(body)
     modules = _modules(directory)
+    _refuse_other_texts(directory, modules)
     if "Pooling" not in modules:
         raise CheckpointError(f"{directory / 'modules.json'} names no Pooling, so that a text has no one vector")
     pooling = _pooling(directory / modules["Pooling"] / "config.json")
@@ -83,6 +85,16 @@ def _pooling(file: Path) -> str:
     if len(asked) != 1 or set(others) - set(_OLDER_MODES):
         raise CheckpointError(f"{file} pools in a way that is not known; known are {', '.join(POOLINGS)}, one of them")
     return asked[0]
+
+
+def _refuse_other_texts(directory: Path, modules: dict[str, str]) -> None:
+    """What would be done to every text before it is read, and is not done here."""
+    for path, field in (
+        (directory / modules.get("Transformer", "") / "sentence_bert_config.json", "do_lower_case"),
+        (directory / "config_sentence_transformers.json", "default_prompt_name"),
+    ):
+        if path.is_file():
+            refuse(read_json(path), f"{path.name} of {directory}", **{field: False if "lower" in field else None})
 
 
 def _longest(directory: Path, modules: dict[str, str]) -> int | None:

@@ -111,7 +111,7 @@ class Bert(nn.Module):
         if lengths is None:
             return self.through(x)
         # A GPU would wait longer for the lengths than the padding costs.
-        return self.packed(x, lengths) if x.device.type == "cpu" else self.through(x, length_mask(lengths, x.shape[1]))
+        return self.packed(x, lengths) if x.device.type == "cpu" else self.padded(x, lengths)
 
     def embed(self, ids: Tensor, segments: Tensor | None = None) -> Tensor:
         """Each token as the sum of what it is, which text it is of and where it stands, normalised."""
@@ -119,10 +119,14 @@ class Bert(nn.Module):
         return self.dropout(self.norm(self.positions.add(self.embedding(ids) + self.segments(segments), 0)))
 
     def through(self, x: Tensor, mask: Tensor | None = None, groups: list[tuple[int, int]] | None = None) -> Tensor:
-        """Through all blocks, padding and all."""
+        """Through all blocks."""
         for block in self.blocks:
             x = block(x, mask, groups)
         return x
+
+    def padded(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Through all blocks with the padding, at which nothing looks."""
+        return self.through(x, length_mask(lengths, x.shape[1]))
 
     def packed(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Through all blocks without the padding, which comes out as zeros."""
@@ -210,12 +214,13 @@ class BertTagger(nn.Module):
 class BertAnswerer(nn.Module):
     """Scores of each token to be the first and the last of the answer: [batch, positions, 2].
 
-    `impossible` says that it was trained with questions that have no answer, for which it points at the first token.
+    `impossible` says that it was trained with questions that have no answer, for which it points at the first token;
+    `longest` how many tokens it was trained to read at once.
     """
 
-    def __init__(self, body: Bert, impossible: bool = False):
+    def __init__(self, body: Bert, impossible: bool = False, longest: int | None = None):
         super().__init__()
-        self.body, self.impossible, self.config = body, impossible, body.config
+        self.body, self.impossible, self.longest, self.config = body, impossible, longest, body.config
         self.score = Linear(body.config.width, 2)
         reset(self.score)
 

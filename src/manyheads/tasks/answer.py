@@ -15,13 +15,12 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import warn
 from manyheads.data.example_batches import grouped, padded
 from manyheads.data.questions import Question
-from manyheads.interop.directory import find_model, load_model
+from manyheads.interop.directory import load_model
 from manyheads.models.bert import BertAnswerer
 from manyheads.ops.device import pick_device
 from manyheads.tasks.answer_data import LONGEST, STRIDE, Read, Reader, Window, pairs_of
 from manyheads.tasks.answer_scores import AnswerScores, answer_scores
 from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.tokenizer import entries_beside
 
 CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
 COMPARED = 20  # stretches, the best of a context, which probabilities are shared among
@@ -50,10 +49,11 @@ class Answerer:
     """
 
     def __init__(
-        self, model: BertAnswerer, tokenizer: EncoderTokenizer, *, longest: int = LONGEST, stride: int = STRIDE
+        self, model: BertAnswerer, tokenizer: EncoderTokenizer, *, longest: int | None = None, stride: int = STRIDE
     ):
-        """`longest` is the tokens of a window, if the model sees so many; `stride` those from one to the next."""
+        """`longest` is the tokens of a window, unset: as many as in training; `stride` those from one to the next."""
         self.model, self.impossible = model.eval(), model.impossible
+        longest = longest or model.longest or LONGEST
         self._reader = Reader(tokenizer, model.config.context, longest=longest, stride=stride)
         self._warned = False
 
@@ -61,7 +61,7 @@ class Answerer:
     def load(cls, path: str | Path, *, device: str = "auto") -> "Answerer":
         """Opens a run directory, a model directory, or a `BertForQuestionAnswering`."""
         model, tokenizer = load_model(Path(path), kinds=(BertAnswerer,))
-        return cls(model.to(pick_device(device)), tokenizer, longest=_longest(find_model(Path(path))))
+        return cls(model.to(pick_device(device)), tokenizer)
 
     def __call__(self, questions: Sequence[tuple[str, str]]) -> list[Span]:
         """The best answer to each (question, context); many at a time get what each would get alone."""
@@ -84,12 +84,6 @@ class Answerer:
             ranked(each, [next(scores) for _ in each.windows], context, self.impossible)
             for each, (_, context) in zip(read, pairs)
         ]
-
-
-def _longest(directory: Path) -> int:
-    """The tokens of a window: 384, or as many as the model was trained with, if fewer, which its tokenizer says."""
-    said = entries_beside(directory / "tokenizer.json", "tokenizer_config.json").get("model_max_length", LONGEST)
-    return min(LONGEST, int(said)) if isinstance(said, int | float) else LONGEST
 
 
 def _checked(questions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -4,19 +4,19 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import say, warn
 from manyheads.data.answer_batches import AnswerBatches, window_store
 from manyheads.data.example_batches import ExampleStore
 from manyheads.data.questions import Answer, Question, QuestionFile, read_questions
+from manyheads.tasks.preparing import HELD_OUT_EVERY, prepared
 from manyheads.text.encoder import EncoderTokenizer
 
 LONGEST, STRIDE = 384, 128  # tokens of a window, and from one to the next
 LONGEST_QUESTION = 64  # tokens
-HELD_OUT_EVERY = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,27 +209,24 @@ def prepare(data: AnswerData, context: int, tokenizer: EncoderTokenizer | None, 
 
     A run that goes on finds them in `run/tokenizer` and `run/data` and asks for no file again.
     """
-    tokenizer_directory, directory = run / "tokenizer", run / "data"
-    if not (directory / "about.json").exists():
-        asked = read_all(data)
-        tokenizer = tokenizer or _trained(asked, data)
-        with directory_written_atomically(tokenizer_directory) as unfinished:
-            tokenizer.save(unfinished, context)
-        with directory_written_atomically(directory) as unfinished:
-            _write(asked, Reader(tokenizer, context, longest=data.longest, stride=data.stride), unfinished)
-    tokenizer = EncoderTokenizer.load(tokenizer_directory)
+
+    def write(asked: Asked, own: EncoderTokenizer, directory: Path) -> None:
+        _write(asked, Reader(own, context, longest=data.longest, stride=data.stride), directory)
+
+    read, train = partial(read_all, data), partial(_trained, data)
+    tokenizer, directory = prepared(run, EncoderTokenizer, context, tokenizer, read=read, train=train, write=write)
     about = json.loads((directory / "about.json").read_text(encoding="utf-8"))
     valid = read_questions(directory / "valid.json").questions
     # As the finished model will read them.
-    read = Reader(tokenizer, context, longest=min(data.longest, LONGEST))(pairs_of(valid))
-    train = ExampleStore.load(directory / "train.safetensors")
-    return Prepared(tokenizer, about["impossible"], min(data.longest, context), train, valid, read)
+    validated = Reader(tokenizer, context, longest=data.longest)(pairs_of(valid))
+    store = ExampleStore.load(directory / "train.safetensors")
+    return Prepared(tokenizer, about["impossible"], min(data.longest, context), store, valid, validated)
 
 
 def count_windows(data: AnswerData, context: int, tokenizer: EncoderTokenizer | None) -> int:
     """How many windows there will be to learn from."""
     asked = read_all(data, quiet=True)
-    reader = Reader(tokenizer or _trained(asked, data), context, longest=data.longest, stride=data.stride)
+    reader = Reader(tokenizer or _trained(data, asked), context, longest=data.longest, stride=data.stride)
     return sum(len(read.windows) for read in reader(pairs_of(asked.train)))
 
 
@@ -238,7 +235,7 @@ def pairs_of(questions: Sequence[Question]) -> list[tuple[str, str]]:
     return [(question.text, question.context) for question in questions]
 
 
-def _trained(asked: Asked, data: AnswerData) -> EncoderTokenizer:
+def _trained(data: AnswerData, asked: Asked) -> EncoderTokenizer:
     contexts = dict.fromkeys(question.context for question in asked.train)
     texts = [*(question.text for question in asked.train), *contexts]
     return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)

@@ -11,11 +11,18 @@ from manyheads.core.configs import to_toml
 from manyheads.interop.directory import find_model, save_model
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig
 from manyheads.tasks.answer import ranked, window_scores
-from manyheads.tasks.answer_data import AnswerData, Prepared, count_windows, prepare
+from manyheads.tasks.answer_data import AnswerData, Prepared, count_windows, prepare, read_all
 from manyheads.tasks.answer_scores import answer_scores
 from manyheads.tasks.card import answer_card
-from manyheads.tasks.fine_tuning import FineTune, encoder_sizes, fine_tuning_recipe, fit_encoder, usual_training
-from manyheads.tasks.runs import refuse_other_task, resumed
+from manyheads.tasks.fine_tuning import (
+    FineTune,
+    encoder_sizes,
+    fine_tuning_recipe,
+    fit_encoder,
+    steps_asked,
+    usual_training,
+)
+from manyheads.tasks.runs import read_recipe, refuse_other_task, resumed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.checkpoint import Progress
 from manyheads.train.config import TrainConfig
@@ -42,19 +49,27 @@ def build_recipe(
 ) -> AnswerRecipe:
     """The recipe of a pre-trained encoder or a preset; how many steps three epochs are is read from the questions.
 
-    An untrained model sees no more tokens at once than a window has: no position behind them would ever be learned.
+    An untrained model sees no more tokens at once than a window has, unless asked to: no position behind them would
+    ever be learned.
     """
 
     def usual(recipe: AnswerRecipe) -> TrainConfig:
         own = recipe.fine_tune.model
+        if steps_asked(recipe):  # so that windows need no counting; there is one or more for each question
+            return usual_training(recipe, len(read_all(recipe.data, quiet=True).train), best_by="f1")
         tokenizer = EncoderTokenizer.load(find_model(Path(own))) if own else None
         return usual_training(recipe, count_windows(recipe.data, recipe.model.context, tokenizer), best_by="f1")
 
     settings: dict[str, Any] = {"preset": preset, "file": file, "data": data, "assignments": assignments}
     recipe = fine_tuning_recipe(AnswerRecipe(), _begin, usual, **settings)
-    if recipe.fine_tune.model:
+    if recipe.fine_tune.model or _asks_for_context(file, assignments):
         return recipe
     return replace(recipe, model=replace(recipe.model, context=min(recipe.model.context, recipe.data.longest)))
+
+
+def _asks_for_context(file: Path | None, assignments: tuple[str, ...]) -> bool:
+    assigned = any(each.partition("=")[0].strip() == "model.context" for each in assignments)
+    return assigned or "context" in read_recipe(file, "answer").get("model", {})
 
 
 def _begin(pre_trained: str | None, preset: str | None, table: dict[str, Any]) -> AnswerRecipe:
@@ -102,7 +117,4 @@ def train_answerer(recipe: AnswerRecipe, run: Path, *, resume: bool = False, ove
 
 
 def _build(body: Bert, data: Prepared) -> BertAnswerer:
-    model = BertAnswerer(body, data.impossible)
-    # Its tokenizer is saved with this as the longest text, by which windows are as long here and elsewhere.
-    model.config = replace(body.config, context=data.longest)
-    return model
+    return BertAnswerer(body, data.impossible, data.longest)

@@ -36,7 +36,8 @@ class Label:
 class Classifier:
     """A classifier that is ready to use.
 
-    What it takes is of its form: "text" takes texts, "pair" takes (text, text), "choice" takes (context, choices).
+    What it takes is of its form: "text" takes texts, "pair" takes (text, text), "choice" takes (context, choices); one
+    that was trained elsewhere takes "either" of the first two.
     One with `numbers` gives each text a number in place of a label.
     """
 
@@ -93,15 +94,16 @@ class Classifier:
         return examples
 
     def _texts(self, example: Any) -> tuple[str, ...]:
-        if self.form == "text" and isinstance(example, str):
+        if self.form in ("text", "either") and isinstance(example, str):
             return (example,)
         if self.form != "text" and not isinstance(example, str) and len(example) == 2:
             first, second = example
-            if self.form == "pair" and isinstance(second, str):
+            if self.form in ("pair", "either") and isinstance(second, str):
                 return first, second
             if self.form == "choice" and not isinstance(second, str) and len(second) > 0:
                 return first, *second
-        shape = {"text": "a text", "pair": "(text, text)", "choice": "(context, choices)"}[self.form]
+        shapes = {"text": "a text", "pair": "(text, text)", "either": "a text or (text, text)"}
+        shape = shapes.get(self.form, "(context, choices)")
         raise ConfigError(f"{example!r:.60} is given where this classifier takes {shape}")
 
     def _name(self, example: Any, place: int) -> str:

@@ -1,26 +1,26 @@
 """The data of a classifier: labelled texts as the rows of ids that GPT-1 and BERT were fine-tuned on."""
 
 import json
-import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import say, warn
-from manyheads.data.corpus import COMPRESSED
 from manyheads.data.example_batches import ExampleBatches, ExampleStore
 from manyheads.data.examples import Example, ExampleFile, read_examples
 from manyheads.tasks.language_data import DELIMITER
+from manyheads.tasks.preparing import EXTRACT, START, Wrapping, as_number, label_names, prepared, split, with_dev
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 
-START, EXTRACT = "<start>", "<extract>"
-HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
 SHORTEST = 5  # tokens that hold two texts and the marks around them
 SHOWN = 20  # labels in a message
+HOW = (
+    "example",
+    "say which column is the label, as the last of --columns, or that labels are numbers to be met, with --regression",
+)
 UNBALANCED = 0.8  # the share of one label from which accuracy says little
 
 
@@ -67,7 +67,7 @@ def read_all(data: ExampleData, *, quiet: bool = False) -> Labelled:
     """Reads every example, and refuses what cannot be learned from."""
     if not data.train:
         raise ConfigError("there are no examples to learn from; give a .tsv or .jsonl file with --train")
-    valid = data.valid or tuple(name for name in data.train if _has_dev(Path(name)))
+    valid = data.valid or with_dev(data.train)
     files = [read_examples(Path(name), data.columns, "train") for name in data.train]
     others = [read_examples(Path(name), data.columns, "dev") for name in valid]
     form = files[0].form
@@ -76,7 +76,7 @@ def read_all(data: ExampleData, *, quiet: bool = False) -> Labelled:
             raise DataError(f"{file.path} is of the form {file.form}, but {files[0].path} of the form {form}")
     if form == "choice" and data.regression:
         raise ConfigError("--regression is for numbers, but these are choices with an answer; leave it away")
-    names = () if form == "choice" or data.regression else _names(files)
+    names = () if form == "choice" or data.regression else label_names(_counts(files), files[0].path, *HOW)
     for file in (*files, *others):
         refuse_unknown(file, names, data.regression)
     if not quiet:
@@ -84,29 +84,7 @@ def read_all(data: ExampleData, *, quiet: bool = False) -> Labelled:
     train = [example for file in files for example in file.examples]
     if others:
         return Labelled(form, names, train, [example for file in others for example in file.examples])
-    held = range(HELD_OUT_EVERY - 1, len(train), HELD_OUT_EVERY)[:HELD_OUT_MOST]
-    if not held:
-        raise DataError(f"{len(train)} examples are too few to hold some out; give others with --valid")
-    rest = [example for number, example in enumerate(train) if number not in held]
-    return Labelled(form, names, rest, [train[number] for number in held])
-
-
-def _has_dev(folder: Path) -> bool:
-    return any((folder / f"dev.tsv{packed}").is_file() for packed in ("", *COMPRESSED))
-
-
-def _names(files: list[ExampleFile]) -> tuple[str, ...]:
-    counts = _counts(files)
-    examples = sum(counts.values())
-    if len(counts) < 2:
-        raise DataError(f"{files[0].path}: every example has the label {next(iter(counts))}; there must be two or more")
-    if len(counts) == examples > 2:
-        raise DataError(
-            f"{files[0].path}: each of its {examples:,} examples has a label of its own; say which column is the "
-            "label, as the last of --columns, or that labels are numbers to be met, with --regression"
-        )
-    by_number = all(name.removeprefix("-").isdecimal() for name in counts)
-    return tuple(sorted(counts, key=int if by_number else None))
+    return Labelled(form, names, *split(train, "examples"))
 
 
 def _counts(files: list[ExampleFile]) -> Counter[str]:
@@ -127,17 +105,6 @@ def refuse_unknown(file: ExampleFile, names: tuple[str, ...], regression: bool) 
             )
 
 
-def as_number(label: str, place: str) -> float:
-    """The number that a label is; `place` begins the sentence where it is none."""
-    try:
-        number = float(label)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{place}: {label!r} is not a number; mend the line, or name other --columns, the number last")
-    return number
-
-
 def _tell(files: list[ExampleFile], others: list[ExampleFile], regression: bool) -> None:
     for file in (*files, *others):
         if file.empty:
@@ -155,46 +122,6 @@ def _tell(files: list[ExampleFile], others: list[ExampleFile], regression: bool)
     if most > UNBALANCED * counts.total():
         share = 100 * most / counts.total()
         warn(f"{share:.0f} % of the examples are {name}: so much accuracy is had by always saying it; look at F1 too")
-
-
-class Wrapping:
-    """Texts as a model reads them: `<start> text <extract>`, and with two of them `<delimiter>` between; as BERT reads
-    them, `[CLS] text [SEP]` and `[CLS] text [SEP] text [SEP]`.
-
-    What is longer than the model sees loses the end of its first text, and where that would cost more than half of
-    the place, the end of the second too; the marks always stay.
-    """
-
-    def __init__(self, tokenizer: LanguageTokenizer | EncoderTokenizer, context: int):
-        self.tokenizer = tokenizer
-        if isinstance(tokenizer, EncoderTokenizer):
-            self.start, self.between, self.behind = [tokenizer.start], [tokenizer.separator], [tokenizer.separator]
-        elif tokenizer.pieces(tokenizer.encode_wrapped([""])[0]) == [START, EXTRACT]:
-            self.start, self.between, self.behind = ([tokenizer.identity(name)] for name in (START, DELIMITER, EXTRACT))
-        else:  # a classifier that was fine-tuned elsewhere has none of them, and perhaps a template of its own
-            self.start, self.between, self.behind = tokenizer.start, [], tokenizer.behind
-        self.room = context - len(self.start) - len(self.behind)
-        if self.room < 2 + len(self.between):
-            raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
-        self.cut = 0
-        """Rows that were too long."""
-
-    def rows(self, texts: Sequence[tuple[str, ...]]) -> list[list[int]]:
-        """The ids of each text, or of each pair of texts."""
-        flat = iter(self.tokenizer.encode([text.strip() for each in texts for text in each]))
-        return [self._row([next(flat) for _ in each]) for each in texts]
-
-    def _row(self, parts: list[list[int]]) -> list[int]:
-        room = self.room - len(self.between) * (len(parts) - 1)
-        self.cut += sum(map(len, parts)) > room
-        first, *rest = parts
-        if rest:
-            second = rest[0][: max(room // 2, room - len(first))]
-            body = [*first[: room - len(second)], *self.between, *second]
-        else:
-            body = first[:room]
-        # A tokenizer without marks can make nothing of nothing.
-        return [*self.start, *body, *self.behind] or [getattr(self.tokenizer, "end", None) or 0]
 
 
 def parts_of(form: str, texts: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -235,30 +162,25 @@ def prepare(
 
     A run that goes on finds them in `run/tokenizer` and `run/data` and asks for no file again.
     """
-    tokenizer_directory, directory = run / "tokenizer", run / "data"
     if context < SHORTEST:
         raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
-    if not (directory / "examples.json").exists():
-        found = read_all(data)
-        tokenizer = tokenizer or _trained(kind, found, data)
-        if isinstance(tokenizer, LanguageTokenizer):
-            tokenizer = with_marks(tokenizer)
-        with directory_written_atomically(tokenizer_directory) as unfinished:
-            tokenizer.save(unfinished, context)
-        with directory_written_atomically(directory) as unfinished:
-            _write(found, Wrapping(tokenizer, context), data.regression, unfinished)
+
+    def train(found: Labelled) -> LanguageTokenizer | EncoderTokenizer:
+        texts = (text.strip() for example in found.train for text in example.texts)
+        if kind is EncoderTokenizer:
+            return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
+        return with_marks(LanguageTokenizer.train(texts, data.vocabulary))
+
+    def write(found: Labelled, own: LanguageTokenizer | EncoderTokenizer, directory: Path) -> None:
+        _write(found, Wrapping(own, context), data.regression, directory)
+
+    if isinstance(tokenizer, LanguageTokenizer):
+        tokenizer = with_marks(tokenizer)
+    read = partial(read_all, data)
+    tokenizer, directory = prepared(run, kind, context, tokenizer, read=read, train=train, write=write)
     about = json.loads((directory / "examples.json").read_text(encoding="utf-8"))
     stores = [ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
-    return Prepared(kind.load(tokenizer_directory), about["form"], tuple(about["names"]), *stores)
-
-
-def _trained(
-    kind: type[LanguageTokenizer] | type[EncoderTokenizer], found: Labelled, data: ExampleData
-) -> LanguageTokenizer | EncoderTokenizer:
-    texts = (text.strip() for example in found.train for text in example.texts)
-    if kind is EncoderTokenizer:
-        return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
-    return LanguageTokenizer.train(texts, data.vocabulary)
+    return Prepared(tokenizer, about["form"], tuple(about["names"]), *stores)
 
 
 def _write(found: Labelled, wrapping: Wrapping, regression: bool, directory: Path) -> None:

@@ -22,15 +22,13 @@ from manyheads.tasks.card import classifier_card
 from manyheads.tasks.classify_data import ExampleData, Prepared, prepare, read_all
 from manyheads.tasks.fine_tuning import (
     FineTune,
-    begun,
     encoder_body,
     encoder_rate,
+    fine_tune,
     fine_tuning_recipe,
-    fit,
-    refuse_the_impossible,
     usual_training,
 )
-from manyheads.tasks.runs import begin_run, read_recipe, refuse_other_task, resumed
+from manyheads.tasks.runs import read_recipe, refuse_other_task, resumed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import Progress
@@ -93,7 +91,7 @@ def build_recipe(
 def _begin(pre_trained: str | None, preset: str | None, table: dict[str, Any]) -> ClassifyRecipe:
     """A recipe with the sizes of a model, before anything in it is changed."""
     if pre_trained:
-        body = _load(pre_trained)[0]
+        body = _load(Path(pre_trained))[0]
         if isinstance(body, Bert):
             return _encoder(replace(body.config, separator=None))
         family = next(name for name, (kind, _) in FAMILIES.items() if isinstance(body, kind))
@@ -121,9 +119,9 @@ def _blank(table: dict[str, Any]) -> ClassifyRecipe:
     return language_training.blank_recipe(ClassifyRecipe, table)
 
 
-def _load(path: str) -> tuple[Bert | GPT | Llama, EncoderTokenizer | LanguageTokenizer]:
+def _load(path: Path) -> tuple[Bert | GPT | Llama, EncoderTokenizer | LanguageTokenizer]:
     """A pre-trained model, without what stands on top of it, and its tokenizer."""
-    model, tokenizer = load_model(Path(path), kinds=(GPT, Llama, *ENCODERS))
+    model, tokenizer = load_model(path, kinds=(GPT, Llama, *ENCODERS))
     return (getattr(model, "body", model) if isinstance(tokenizer, EncoderTokenizer) else model), tokenizer
 
 
@@ -177,22 +175,20 @@ def train_classifier(recipe: ClassifyRecipe, run: Path, *, resume: bool = False,
     """Trains into a run directory, from the start or from where it was stopped."""
     encoder = recipe.family == "bert"
     scores = ("pearson", "loss") if recipe.data.regression else ("accuracy", "loss")
-    refuse_the_impossible(recipe, scores, FAMILIES[recipe.family][0])
     if encoder and recipe.fine_tune.auxiliary:
         raise ConfigError("fine_tune.auxiliary is for gpt and llama; an encoder has no language model's loss")
-    body = tokenizer = None
-    if recipe.fine_tune.model and not begun(run, resume):
-        body, tokenizer = _load(recipe.fine_tune.model)
     kind = EncoderTokenizer if encoder else LanguageTokenizer
-    prepared = partial(prepare, kind, recipe.data, recipe.model.context, tokenizer)
-    data = begin_run(run, recipe, prepared, resume=resume, overwrite=overwrite)
-    torch.manual_seed(recipe.train.seed)
-    if encoder:
-        whole = encoder_body(recipe.model, body, data.tokenizer, pooler=True)  # type: ignore
-        model = BertClassifier(whole, data.names, data.form)
-    else:
-        model = DecoderClassifier(_decoder(recipe, body, data.tokenizer), data.names, data.form)  # type: ignore
-    return fit(recipe, run, model, data, ClassifyJob(recipe, data, run))
+
+    def build(body: Any, data: Prepared) -> nn.Module:
+        if encoder:
+            whole = encoder_body(recipe.model, body, data.tokenizer, pooler=True)  # type: ignore
+            return BertClassifier(whole, data.names, data.form)
+        return DecoderClassifier(_decoder(recipe, body, data.tokenizer), data.names, data.form)  # type: ignore
+
+    settings = {"scores": scores, "load": _load, "kind": FAMILIES[recipe.family][0]}
+    return fine_tune(
+        recipe, run, partial(prepare, kind), build, ClassifyJob, **settings, resume=resume, overwrite=overwrite
+    )
 
 
 def _decoder(recipe: ClassifyRecipe, pre_trained: GPT | Llama | None, tokenizer: LanguageTokenizer) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Scores of encoders on files of examples: which ones follows from what the model is."""
+"""Scores on files of examples: which ones follows from what the model is."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,13 +84,15 @@ def _examples(path: Path, columns: tuple[str, ...]) -> ExampleFile:
 
 def _classes(classifier: Classifier, files: list[ExampleFile], plot: Path | None, usual_plot: Path | None) -> str:
     for file in files:
-        if file.form != classifier.form:
+        if file.form != classifier.form and not (classifier.form == "either" and file.form != "choice"):
             raise DataError(f"{file.path} is of the form {file.form}, but the model takes the form {classifier.form}")
         refuse_unknown(file, classifier.names, classifier.numbers)
     if plot and not classifier.names:
         raise ConfigError("--plot draws how far the probabilities of labels can be trusted; this model has no labels")
     examples = [example for file in files for example in file.examples]
-    inputs: list[Any] = [each.texts[0] if classifier.form == "text" else each.texts for each in examples]
+    inputs: list[Any] = [
+        each.texts[0] if file.form == "text" else each.texts for file in files for each in file.examples
+    ]
     if classifier.form == "choice":
         choices = [(texts[0], texts[1:]) for texts in inputs]
         return _choices(classifier, choices, [int(example.label) for example in examples])
@@ -118,10 +120,10 @@ def _draw(scores: LabelScores, plot: Path | None, usual_plot: Path | None) -> No
     try:
         reliability(scores.bins, scores.calibration_error, drawing, "How far the probabilities can be trusted")
         say(f"reliability is drawn in {drawing}")
-    except MissingExtra as missing:
+    except (MissingExtra, OSError) as reason:
         if plot:
             raise
-        say(str(missing))  # nobody asked for the picture
+        say(f"no reliability plot: {reason}")  # nobody asked for the picture
 
 
 def _tags(tagger: Tagger, files: Sequence[Path], columns: tuple[str, ...]) -> str:

@@ -17,11 +17,12 @@ from manyheads.models.bert import PRESETS, Bert, BertConfig
 from manyheads.ops.device import pick_device
 from manyheads.tasks.runs import begin_run, read_recipe, refuse_best_by
 from manyheads.text.encoder import EncoderTokenizer
-from manyheads.train.checkpoint import Progress
+from manyheads.train.checkpoint import Checkpoints, Progress
 from manyheads.train.config import TrainConfig
 from manyheads.train.loop import Job, Training
 
 MAY_DIFFER = ("dropout", "attention_dropout", "inner_dropout")
+UNSET = 2**53  # steps that nobody asked for
 LARGE = 384  # the width from which on a pre-trained encoder is fine-tuned as gently as published
 
 Recipe = TypeVar("Recipe", bound=Any)
@@ -74,7 +75,8 @@ def fine_tuning_recipe(
     if pre_trained and preset:
         raise ConfigError(f"{pre_trained} has sizes of its own; leave the preset {preset} or the model away")
     recipe = begin(pre_trained, preset or (str(named_in_file) if named_in_file else None), table)
-    recipe = replace(recipe, train=TrainConfig(optimizer="adamw"))  # for what is only possible with it
+    # The optimizer for what is only possible with it.
+    recipe = replace(recipe, train=TrainConfig(optimizer="adamw", steps=UNSET))
     resolved = changed(recipe)
     if pre_trained:
         _refuse_other_sizes(recipe, resolved, pre_trained)
@@ -107,8 +109,7 @@ def encoder_sizes(pre_trained: str | None, preset: str | None) -> BertConfig:
 def usual_training(recipe: Any, examples: int, *, best_by: str, rate: float | None = None) -> TrainConfig:
     """Some epochs with a warm-up over the first tenth, validated three times an epoch; small models learn faster."""
     batches = math.ceil(examples / recipe.data.examples / recipe.train.accumulate)
-    asked = recipe.train.steps if recipe.train.steps != TrainConfig().steps else None
-    steps, third = asked or recipe.fine_tune.epochs * batches, math.ceil(batches / 3)
+    steps, third = steps_asked(recipe) or recipe.fine_tune.epochs * batches, math.ceil(batches / 3)
     return TrainConfig(
         steps=steps,
         optimizer="adamw",
@@ -125,11 +126,48 @@ def usual_training(recipe: Any, examples: int, *, best_by: str, rate: float | No
     )
 
 
+def steps_asked(recipe: Any) -> int | None:
+    """How many steps somebody asked for, while a recipe is made."""
+    return None if recipe.train.steps == UNSET else recipe.train.steps
+
+
 def encoder_rate(recipe: Any) -> float:
     """The peak of the learning rate: gentle with what is pre-trained and large, high where only a head learns."""
     if recipe.fine_tune.freeze:
         return 1e-3
     return 5e-5 if recipe.fine_tune.model and recipe.model.width >= LARGE else 3e-4
+
+
+def fine_tune(
+    recipe: Any,
+    run: Path,
+    prepare: Callable[[Any, int, Any, Path], Any],
+    build: Callable[[Any, Any], nn.Module],
+    job: Callable[[Any, Any, Path], Job],
+    *,
+    scores: tuple[str, ...],
+    load: Callable[[Path], tuple[Any, Any]] = load_encoder,
+    kind: type[nn.Module] = Bert,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> Progress:
+    """Trains a model with a `body` of this kind into a run directory, from the start or from where it was stopped.
+
+    `load` opens a pre-trained body and its tokenizer; `prepare(recipe.data, context, that tokenizer or None, run)`
+    gives the data, with a tokenizer and `batches(recipe.data, seed=…, shuffle=…)`; `build(pre-trained body or None,
+    data)` the model; `job(recipe, data, run)` the rest, with a validation that gives `scores`.
+    """
+    refuse_the_impossible(recipe, scores, kind)
+    body, tokenizer = None, None
+    if recipe.fine_tune.model and not _begun(run, resume):
+        body, tokenizer = load(Path(recipe.fine_tune.model))
+
+    def prepared(directory: Path) -> Any:
+        return prepare(recipe.data, recipe.model.context, tokenizer, directory)
+
+    data = begin_run(run, recipe, prepared, resume=resume, overwrite=overwrite)
+    torch.manual_seed(recipe.train.seed)
+    return _fit(recipe, run, build(body, data), data, job(recipe, data, run))
 
 
 def fit_encoder(
@@ -138,38 +176,22 @@ def fit_encoder(
     prepare: Callable[[Any, int, EncoderTokenizer | None, Path], Any],
     build: Callable[[Bert, Any], nn.Module],
     job: Callable[[Any, Any, Path], Job],
-    *,
-    scores: tuple[str, ...],
-    pooler: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
+    **settings: Any,
 ) -> Progress:
-    """Trains a model over an encoder into a run directory, from the start or from where it was stopped.
+    """Trains what `build(encoder without pooler, data)` puts on top of an encoder; the rest is as of `fine_tune`."""
 
-    `prepare(recipe.data, context, tokenizer of the pre-trained model, run)` gives the data, with a tokenizer and
-    `batches(recipe.data, seed=…, shuffle=…)`; `build(encoder, data)` the model; `job(recipe, data, run)` the rest, with
-    a validation that gives `scores`.
-    """
-    refuse_the_impossible(recipe, scores)
-    body, tokenizer = None, None
-    if recipe.fine_tune.model and not begun(run, resume):
-        body, tokenizer = load_encoder(Path(recipe.fine_tune.model))
+    def built(pre_trained: Bert | None, data: Any) -> nn.Module:
+        return build(encoder_body(recipe.model, pre_trained, data.tokenizer, pooler=False), data)
 
-    def prepared(directory: Path) -> Any:
-        return prepare(recipe.data, recipe.model.context, tokenizer, directory)
-
-    data = begin_run(run, recipe, prepared, resume=resume, overwrite=overwrite)
-    torch.manual_seed(recipe.train.seed)
-    model = build(encoder_body(recipe.model, body, data.tokenizer, pooler=pooler), data)
-    return fit(recipe, run, model, data, job(recipe, data, run))
+    return fine_tune(recipe, run, prepare, built, job, **settings)
 
 
-def begun(run: Path, resume: bool) -> bool:
+def _begun(run: Path, resume: bool) -> bool:
     """Whether a run goes on from weights of its own; before its first checkpoint it begins again."""
-    return resume and any((run / "checkpoints").glob("step-*"))
+    return resume and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
 
 
-def fit(recipe: Any, run: Path, model: Any, data: Any, job: Job) -> Progress:
+def _fit(recipe: Any, run: Path, model: Any, data: Any, job: Job) -> Progress:
     """Trains a model that has a `body`, all of it or only what stands on top."""
     if recipe.fine_tune.freeze:
         freeze(model.body)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import counting, say
 from manyheads.data.documents import Piece, find_texts, read_documents
@@ -100,7 +100,13 @@ def prepare(data: MaskedData, context: int, run: Path) -> Prepared:
         valid = valid.split(1.0, data.valid_tokens)[1] if valid.tokens > data.valid_tokens else valid
     else:
         train, valid = train.split(HELD_OUT, data.valid_tokens)
-    return Prepared(EncoderTokenizer.load(tokenizer_directory), train, valid)
+    prepared = Prepared(EncoderTokenizer.load(tokenizer_directory), train, valid)
+    for part, shuffle in (("train on", True), ("validate on", False)):
+        try:  # what cannot be batched is refused before there is a run
+            prepared.batches(data, context, seed=0, shuffle=shuffle)
+        except DataError as error:
+            raise DataError(f"of the text to {part}: {error}; or give text for validation with --valid") from None
+    return prepared
 
 
 def check_files(data: MaskedData) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from manyheads.core.configs import assigned, to_toml, updated
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import PRESETS, BertConfig, MaskedBert
@@ -124,6 +124,10 @@ def masked_scores(model: Any, batches: Any) -> dict[str, float]:
             follows, rows = model.following(states).float(), rows + len(batch.follows)
             add("next_loss", nn.functional.cross_entropy(follows, 1 - batch.follows, reduction="sum"))
             add("next_accuracy", 100 * (follows.argmax(dim=1) == 1 - batch.follows).sum())
+    if not words:
+        raise DataError(
+            "every word of the text is unknown to the tokenizer, so that none can be hidden; give other text"
+        )
     return {name: float(value) / (rows if name.startswith("next") else words) for name, value in sums.items()}
 
 

@@ -1,6 +1,6 @@
 """Embedders: a model directory in, one vector for each text out.  Training one is in `similarity_training`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +9,12 @@ from torch import Tensor
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import warn
-from manyheads.data.example_batches import grouped
-from manyheads.data.similarity_batches import side_by_side
+from manyheads.data.example_batches import grouped, padded
 from manyheads.interop.directory import load_embedder
 from manyheads.interop.sentence import is_sentence_model
 from manyheads.models.bert import BertEmbedder
 from manyheads.ops.device import pick_device
-from manyheads.tasks.classify_data import Wrapping
+from manyheads.tasks.preparing import Wrapping
 from manyheads.tasks.scores import NumberScores, number_scores
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -76,7 +75,7 @@ class Embedder:
         tokens = CPU_TOKENS_AT_ONCE if self.device.type == "cpu" else TOKENS_AT_ONCE
         vectors = torch.empty(len(rows), self.width, device=self.device)
         for places in grouped([len(row) for row in rows], tokens):
-            ids, lengths = side_by_side([rows[place] for place in places])
+            ids, lengths = padded([rows[place] for place in places])
             vectors[places] = self.model(ids.to(self.device), lengths.to(self.device)).float()
         return vectors
 
@@ -86,6 +85,24 @@ class Embedder:
             refuse_no_texts(texts)
         vectors = unit(self([*first, *second]))
         return vectors[: len(first)] @ vectors[len(first) :].T
+
+    def nearest(
+        self, text: str, texts: Sequence[str], count: int = 10, *, show: Callable[[int], object] = lambda compared: None
+    ) -> list[tuple[float, int]]:
+        """The cosine and the place of the texts most similar to one, the best first; of equals the first comes first.
+
+        `show` is told how many have been compared.
+        """
+        if count < 1:
+            raise ConfigError(f"{count} texts are asked for; ask for 1 or more")
+        refuse_no_texts(texts)
+        wanted, cosines = None, []
+        for vectors in map(unit, self.in_chunks([text, *texts])):
+            wanted = vectors[0] if wanted is None else wanted
+            cosines += (vectors @ wanted).tolist()
+            show(len(cosines) - 1)
+        _, *cosines = cosines  # that of the text with itself
+        return [(cosines[place], place) for place in np.argsort(-np.array(cosines), kind="stable")[:count].tolist()]
 
 
 def refuse_no_texts(texts: Sequence[str]) -> None:

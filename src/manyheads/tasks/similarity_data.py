@@ -1,11 +1,12 @@
 """The data of an embedder: pairs of texts that belong together, or pairs with a score of how much they do."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import say, warn
 from manyheads.data.corpus import COMPRESSED, OBJECTS, TABLES, json_in, read_lines, read_pairs
 from manyheads.data.example_batches import ExampleStore
@@ -13,10 +14,11 @@ from manyheads.data.example_layouts import rows_of, texts_in
 from manyheads.data.examples import COMMAS, Example, ExampleFile, read_examples
 from manyheads.data.similarity_batches import SimilarityBatches, is_scored
 from manyheads.models.bert import POOLINGS
-from manyheads.tasks.classify_data import HELD_OUT_EVERY, HELD_OUT_MOST, Wrapping, as_number
+from manyheads.tasks.preparing import Wrapping, as_number, held_out, prepared, with_dev
 from manyheads.text.encoder import EncoderTokenizer
 
 SCORES = {"label", "score", "quality"}  # what a column of scores is called
+TOGETHER = (("anchor", "positive"), ("query", "positive"))  # what two texts are called only where they have no score
 SHORTEST = 5  # tokens of a text that leave place for words between the marks
 
 
@@ -92,7 +94,7 @@ def read_all(data: SimilarityData, *, quiet: bool = False) -> Found:
     largest = data.largest or max(train.scores or [1.0])
     if data.examples < 2 and train.scores is None:
         raise ConfigError("data.examples is 1, so that no text is compared with another's; raise it")
-    names = data.valid or tuple(name for name in data.pairs if Path(name).is_dir())
+    names = data.valid or with_dev(data.pairs)
     others = [_read(Path(name), data.columns, "dev") for name in names]
     valid = _joined(others) if others else None
     for some, pairs in ((files, train), (others, valid)):
@@ -153,17 +155,21 @@ def _fields(path: Path, columns: tuple[str, ...]) -> tuple[tuple[str, str] | Non
     names = list(entry) if isinstance(entry, dict) else []
     if SCORES.intersection(names):
         return None
-    texts = texts_in(names) or ()
+    texts = _texts_in(names)
     if len(texts) == 2:
         return (texts[0], texts[1]), 0
     return (None, 0) if {"source", "target"} <= set(names) else None
+
+
+def _texts_in(names: Sequence[str]) -> tuple[str, ...]:
+    return texts_in(names) or next((pair for pair in TOGETHER if set(pair) <= set(names)), ())
 
 
 def _columns(path: Path, columns: tuple[str, ...], *, commas: bool) -> tuple[tuple[str, str] | None, int] | None:
     number, cells = next(rows_of(path, commas=commas), (1, []))
     names = [cell.strip() for cell in cells]
     lower = [name.lower() for name in names]
-    texts = texts_in(lower) or ()
+    texts = _texts_in(lower)
     if columns:
         named = [column for column in columns if not (column.isascii() and column.isdigit())]
         unknown = [column for column in named if column not in names]
@@ -207,7 +213,7 @@ def _sameness(pairs: Pairs) -> str | None:
 
 
 def _held_out(pairs: Pairs) -> tuple[Pairs, Pairs]:
-    held = range(HELD_OUT_EVERY - 1, len(pairs), HELD_OUT_EVERY)[:HELD_OUT_MOST]
+    held = held_out(len(pairs))
 
     def those(numbers: list[int]) -> Pairs:
         scores = None if pairs.scores is None else [pairs.scores[number] for number in numbers]
@@ -255,18 +261,18 @@ def prepare(data: SimilarityData, context: int, tokenizer: EncoderTokenizer | No
 
     A run that goes on finds them in `run/tokenizer` and `run/data` and asks for no file again.
     """
-    tokenizer_directory, directory = run / "tokenizer", run / "data"
-    if not (directory / "train.safetensors").exists():
-        found = read_all(data)
-        if tokenizer is None:
-            texts = (text.strip() for pair in found.train.texts for text in pair)
-            tokenizer = EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
-        with directory_written_atomically(tokenizer_directory) as unfinished:
-            tokenizer.save(unfinished, context)
-        with directory_written_atomically(directory) as unfinished:
-            _write(found, Wrapping(tokenizer, min(data.longest or context, context)), unfinished)
+
+    def train(found: Found) -> EncoderTokenizer:
+        texts = (text.strip() for pair in found.train.texts for text in pair)
+        return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
+
+    def write(found: Found, own: EncoderTokenizer, directory: Path) -> None:
+        _write(found, Wrapping(own, min(data.longest or context, context)), directory)
+
+    read = partial(read_all, data)
+    tokenizer, directory = prepared(run, EncoderTokenizer, context, tokenizer, read=read, train=train, write=write)
     stores = [ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
-    return Prepared(EncoderTokenizer.load(tokenizer_directory), *stores)
+    return Prepared(tokenizer, *stores)
 
 
 def _write(found: Found, wrapping: Wrapping, directory: Path) -> None:

@@ -5,20 +5,20 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import say
 from manyheads.data.columns import TaggedSentence, read_columns
 from manyheads.data.tag_batches import NOTHING, TagBatches, TagStore
+from manyheads.tasks.preparing import label_names, prepared, split
 from manyheads.tasks.scores import PREFIXES
 from manyheads.text.encoder import EncoderTokenizer
 
-HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
 SHOWN = 20  # labels in a message
 
 
@@ -71,7 +71,8 @@ def read_all(data: TagData, *, quiet: bool = False) -> Tagged:
         raise ConfigError("there are no sentences to learn from; give a file in CoNLL's columns with --train")
     train = [sentence for name in data.train for sentence in read_columns(Path(name), data.columns)]
     counts = Counter(label for sentence in train for label in sentence.labels)
-    names = _names(counts, data.train[0])
+    remedy = "say which columns are the word and its label, as in --columns 1 4"
+    names = label_names(counts, data.train[0], "word", remedy)
     valid: list[TaggedSentence] = []
     for name in data.valid:
         sentences = read_columns(Path(name), data.columns)
@@ -80,25 +81,7 @@ def read_all(data: TagData, *, quiet: bool = False) -> Tagged:
     if not quiet:
         more = ", …" if len(counts) > SHOWN else ""
         say("labels: " + ", ".join(f"{name} {count:,}" for name, count in counts.most_common(SHOWN)) + more)
-    if valid:
-        return Tagged(names, train, valid)
-    held = range(HELD_OUT_EVERY - 1, len(train), HELD_OUT_EVERY)[:HELD_OUT_MOST]
-    if not held:
-        raise DataError(f"{len(train)} sentences are too few to hold some out; give others with --valid")
-    rest = [sentence for number, sentence in enumerate(train) if number not in held]
-    return Tagged(names, rest, [train[number] for number in held])
-
-
-def _names(counts: Counter[str], path: str) -> tuple[str, ...]:
-    if len(counts) < 2:
-        raise DataError(f"{path}: every word has the label {next(iter(counts))}; there must be two or more")
-    if len(counts) == counts.total() > 2:
-        raise DataError(
-            f"{path}: each of the {len(counts):,} words has a label of its own; say which columns are the word and its "
-            "label, as in --columns 1 4"
-        )
-    by_number = all(name.removeprefix("-").isdecimal() for name in counts)
-    return tuple(sorted(counts, key=int if by_number else None))
+    return Tagged(names, train, valid) if valid else Tagged(names, *split(train, "sentences"))
 
 
 def refuse_unknown(path: str | Path, sentences: Sequence[TaggedSentence], names: tuple[str, ...], whose: str) -> None:
@@ -213,19 +196,19 @@ def prepare(data: TagData, context: int, tokenizer: EncoderTokenizer | None, run
 
     A run that goes on finds them in `run/tokenizer` and `run/data` and asks for no file again.
     """
-    tokenizer_directory, directory = run / "tokenizer", run / "data"
-    if not (directory / "tags.json").exists():
-        found = read_all(data)
-        if tokenizer is None:
-            texts = (" ".join(sentence.words) for sentence in found.train)
-            tokenizer = EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
-        with directory_written_atomically(tokenizer_directory) as unfinished:
-            tokenizer.save(unfinished, context)
-        with directory_written_atomically(directory) as unfinished:
-            _write(found, Windowing(tokenizer, context), unfinished)
+
+    def train(found: Tagged) -> EncoderTokenizer:
+        texts = (" ".join(sentence.words) for sentence in found.train)
+        return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
+
+    def write(found: Tagged, own: EncoderTokenizer, directory: Path) -> None:
+        _write(found, Windowing(own, context), directory)
+
+    read = partial(read_all, data)
+    tokenizer, directory = prepared(run, EncoderTokenizer, context, tokenizer, read=read, train=train, write=write)
     names = tuple(json.loads((directory / "tags.json").read_text(encoding="utf-8"))["names"])
     stores = [TagStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
-    return Prepared(EncoderTokenizer.load(tokenizer_directory), names, *stores)
+    return Prepared(tokenizer, names, *stores)
 
 
 def _write(found: Tagged, windowing: Windowing, directory: Path) -> None:

@@ -109,6 +109,7 @@ class EncoderTokenizer(FileTokenizer):
         file = path / "vocab.txt" if older else file_at(path)
         named = named_beside(file)
         if older:
+            _refuse_other_class(file)
             model = _word_piece(_read_lines(file), named.get("unk_token", UNKNOWN), normalizers.BertNormalizer())
         else:
             model = read_model(file)
@@ -212,6 +213,13 @@ def _read_lines(file: Path) -> dict[str, int]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not text in UTF-8 ({error}); copy it again") from error
     return {token: each for each, token in enumerate(lines)}
+
+
+def _refuse_other_class(file: Path) -> None:
+    """A vocab.txt is BERT's unless the tokenizer_config.json beside it says otherwise."""
+    found = entries_beside(file, "tokenizer_config.json").get("tokenizer_class")
+    if found not in (None, "BertTokenizer", "BertTokenizerFast"):
+        raise ConfigError(f"{file} is the vocabulary of a {found}, which cuts words otherwise; give a tokenizer.json")
 
 
 def _set_normalizer(normalizer: normalizers.BertNormalizer, file: Path) -> None:

@@ -227,7 +227,7 @@ def test_others_may_read_the_weights_if_they_may_read_the_config(directories):
 def test_a_classifier_of_an_unknown_form_or_of_several_labels_is_refused(copied):
     directory = copied("classifier")
     changed(directory, manyheads={"form": "essay"})
-    with pytest.raises(CheckpointError, match="of the form essay; known are text, pair, choice"):
+    with pytest.raises(CheckpointError, match="of the form essay; known are text, pair, either, choice"):
         load_model(directory)
     changed(directory, manyheads="gone", problem_type="multi_label_classification")
     with pytest.raises(CheckpointError, match="several labels at once"):

@@ -578,3 +578,19 @@ def test_what_is_longer_than_the_context_is_refused_in_a_sentence(path):
             model(ids, lengths)
         assert "\n" not in str(refused.value)
     assert model(ids[:, :11]).shape == (2, 11, 12)
+
+
+def test_recorded_attention_of_rows_of_different_lengths_is_that_of_each_alone():
+    from manyheads.look.record import recorded_attention
+
+    model = Bert(BertConfig(vocabulary=29, width=12, layers=2, heads=3, context=11)).eval()
+    ids, lengths = torch.randint(29, (3, 9)), torch.tensor([9, 4, 6])
+    with recorded_attention(model) as weights:
+        model(ids, lengths)
+    together = weights["blocks.1.attention"]
+    assert together.shape == (3, 3, 9, 9)
+    for row, length in enumerate(lengths.tolist()):
+        with recorded_attention(model) as weights:
+            model(ids[row : row + 1, :length])
+        assert_close(together[row, :, :length, :length], weights["blocks.1.attention"][0])
+    assert "packed" not in model.__dict__  # what was borrowed is given back

@@ -47,7 +47,7 @@ class Table(nn.Module):
 
     def __init__(self, vocabulary: int, impossible: bool = False):
         super().__init__()
-        self.impossible, self.config = impossible, BertConfig(vocabulary=vocabulary, context=512)
+        self.impossible, self.longest, self.config = impossible, None, BertConfig(vocabulary=vocabulary, context=512)
         self.scores = nn.Parameter(torch.randn(vocabulary, 2))
 
     def forward(self, ids, lengths=None):
@@ -369,6 +369,33 @@ def test_the_steps_follow_from_the_windows_and_the_positions_from_their_length(t
     assert recipe.model.context == 14
     assert recipe.train.best_by == "f1"
     assert build_recipe(data={"data": [file]}).model.context == 384
+
+
+@pytest.mark.parametrize("asked", ["assignment", "file"])
+def test_a_context_that_is_asked_for_stays(tmp_path, asked):
+    file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
+    (tmp_path / "recipe.toml").write_text("[model]\ncontext = 512\n")
+    settings = {"assignments": ("model.context=512",)} if asked == "assignment" else {"file": tmp_path / "recipe.toml"}
+    recipe = build_recipe(data={"data": [file]}, **settings)
+    assert (recipe.model.context, recipe.data.longest) == (512, 384)
+
+
+def test_where_the_steps_are_given_no_windows_are_counted(tmp_path, monkeypatch):
+    file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
+    monkeypatch.setattr(EncoderTokenizer, "train", lambda *_, **__: pytest.fail("a tokenizer is trained"))
+    recipe = build_recipe(data={"data": [file]}, assignments=("train.steps=70",))
+    assert (recipe.train.steps, recipe.train.warmup, recipe.train.valid_every) == (70, 7, 1)
+    with pytest.raises(pytest.fail.Exception):  # and the test can tell
+        build_recipe(data={"data": [file]})
+
+
+@pytest.mark.parametrize(
+    ("trained", "asked", "wanted"), [(None, None, 60), (21, None, 21), (21, 30, 30), (99, None, 60)]
+)
+def test_windows_are_as_long_as_in_training_unless_asked_otherwise(tokenizer, trained, asked, wanted):
+    sizes = {"vocabulary": len(tokenizer), "width": 12, "layers": 1, "heads": 3, "context": 60}
+    model = BertAnswerer(Bert(BertConfig(**sizes), pooler=False), longest=trained)
+    assert Answerer(model, tokenizer, longest=asked)._reader.longest == wanted
 
 
 @pytest.mark.parametrize("language", ["en", "de"])

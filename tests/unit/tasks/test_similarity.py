@@ -90,6 +90,21 @@ def test_similarity_is_the_cosine_of_all_with_all(tokenizer):
     assert found.shape == (3, 2)
 
 
+def test_the_nearest_are_those_with_the_largest_cosines_the_first_of_equals_first(tokenizer, monkeypatch):
+    monkeypatch.setattr(similarity, "TEXTS_AT_ONCE", 4)
+    embedder = Embedder(BertEmbedder(bert(tokenizer), normalised=False), tokenizer)
+    texts, compared = [*some_texts(9), "a tall tree", "a tall tree"], []
+    cosines = embedder.similarity(["a tree"], texts)[0]
+    found = embedder.nearest("a tree", texts, 4, show=compared.append)
+    assert [cosine for cosine, _ in found] == pytest.approx(sorted(cosines, reverse=True)[:4], abs=1e-5)
+    assert [cosine for cosine, _ in found] == pytest.approx([cosines[place] for _, place in found], abs=1e-5)
+    assert compared == [3, 7, 11]
+    assert [place for _, place in embedder.nearest("a tall tree", texts[-2:])] == [0, 1]
+    assert embedder.nearest("a tree", []) == []
+    with pytest.raises(ConfigError, match="0 texts are asked for"):
+        embedder.nearest("a tree", texts, 0)
+
+
 def test_pairs_are_scored_by_their_cosines(tokenizer):
     pytest.importorskip("sklearn")
     embedder = Embedder(BertEmbedder(bert(tokenizer)), tokenizer)
@@ -108,6 +123,8 @@ def test_what_is_no_list_of_texts_is_refused(tokenizer, wrong):
         embedder(wrong)
     with pytest.raises(ConfigError, match="an embedder takes a"):
         embedder.similarity(["fine"], wrong)
+    with pytest.raises(ConfigError, match="an embedder takes a"):
+        embedder.nearest("fine", wrong)
 
 
 def test_a_pooling_is_for_a_bert_that_has_none(tokenizer, tmp_path):
@@ -148,6 +165,7 @@ def lines(*cells: str, count: int = 20) -> str:
         (lines("first", "second"), ()),
         ("sentence1\tsentence2\n" + lines("first", "second"), ()),
         ("\nSentence1\tSentence2\n" + lines("first", "second"), ()),
+        ("anchor\tpositive\n" + lines("first", "second"), ()),
         ("id\tsentence2\tsentence1\n" + lines("#", "second", "first"), ()),
         (lines("#", "second", "first"), ("3", "2")),
         ("no\tanswer\task\n" + lines("#", "second", "first"), ("ask", "answer")),
@@ -163,7 +181,11 @@ def test_pairs_without_scores_are_found_in_tables(tmp_path, name, text, columns)
 
 @pytest.mark.parametrize(
     ("names", "columns"),
-    [(("sentence1", "sentence2"), ()), (("source", "target"), ()), (("q", "a"), ("q", "a"))],
+    [
+        *((names, ()) for names in [("sentence1", "sentence2"), ("source", "target")]),
+        *((names, ()) for names in [("anchor", "positive"), ("query", "positive")]),
+        (("q", "a"), ("q", "a")),
+    ],
 )
 def test_and_in_json_lines(tmp_path, names, columns):
     rows = [json.dumps({names[0]: f"first {each}", names[1]: f"second {each}", "id": each}) for each in range(20)]
@@ -187,6 +209,15 @@ def test_pairs_with_scores_are_those_of_labelled_examples(tmp_path, name, text, 
     assert found.valid.texts == [("first 9", "second 9"), ("first 19", "second 19")]
     assert found.valid.scores == [9, 19]
     assert found.largest == 19
+
+
+def test_a_folder_without_a_dev_tsv_has_every_tenth_pair_held_out(tmp_path):
+    header = "sentence1\tsentence2\tscore\n"
+    written(tmp_path / "train.tsv", header + lines("first", "second", "#"))
+    data = SimilarityData(pairs=(str(tmp_path),))
+    assert read_all(data, quiet=True).valid.scores == [9, 19]
+    written(tmp_path / "dev.tsv.gz", header + lines("third", "fourth", "#", count=3))
+    assert read_all(data, quiet=True).valid.texts[0] == ("third 0", "fourth 0")
 
 
 def test_scores_are_divided_by_the_largest_or_by_what_is_said(tmp_path, tokenizer):
