@@ -131,6 +131,7 @@ def test_a_model_is_asked_in_windows_as_it_was_validated(folder, encoder, tmp_pa
         read_questions(folder / "without.json").questions,
     )
     assert (answerer.model.config.context, answerer.model.longest) == (48, 21)
+    assert json.loads((tmp_path / "run" / "model" / "tokenizer_config.json").read_text())["model_max_length"] == 21
     [read] = answerer._reader([("Who?", "Anna lives in Oslo. " * 9)])
     assert {len(window.ids) for window in read.windows[:-1]} == {21}
     best = max((line["f1"], line["exact"]) for line in validations(tmp_path / "run"))

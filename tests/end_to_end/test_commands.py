@@ -533,14 +533,14 @@ def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
         for file in (run / "model").iterdir():
             (tmp_path / name / file.name).write_bytes(file.read_bytes())
     (tmp_path / "cut" / "model.safetensors").write_bytes((run / "model" / "model.safetensors").read_bytes()[:-9])
-    (tmp_path / "odd" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "odd" / "config.json").write_text('{"model_type": "t5"}')
     (tmp_path / "list" / "config.json").write_text("[]")
     for name, sentence in {
         "nowhere": "does not exist; give a model directory or a run directory",
         "empty": "holds no config.json",
         "started": "is a run that has not saved a model yet",
         "cut": "model.safetensors is damaged",
-        "odd": "holds a model of type bert; ",
+        "odd": "holds a model of type t5; ",
         "list": "config.json",
     }.items():
         for arguments in (["translate"], ["selfcheck"], ["evaluate", "--pairs", tmp_path / "t.tsv"]):

@@ -84,7 +84,7 @@ def save_model(directory: Path, model: nn.Module, tokenizer: AnyTokenizer, card:
                 tokenizer.save(temporary)
             else:
                 longest = getattr(model, "longest", None) or model.config.context  # type: ignore
-                tokenizer.save(temporary, length=longest)
+                tokenizer.save(temporary, length=longest)  # type: ignore
             _write_model(temporary, model, tokenizer)
             (temporary / "README.md").write_text(card, encoding="utf-8")
     except (OSError, SafetensorError) as error:
