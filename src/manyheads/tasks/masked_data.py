@@ -101,12 +101,20 @@ def prepare(data: MaskedData, context: int, run: Path) -> Prepared:
     else:
         train, valid = train.split(HELD_OUT, data.valid_tokens)
     prepared = Prepared(EncoderTokenizer.load(tokenizer_directory), train, valid)
+    _refuse_what_teaches_nothing(prepared, data, context)
+    return prepared
+
+
+def _refuse_what_teaches_nothing(prepared: Prepared, data: MaskedData, context: int) -> None:
+    """Before there is a run: text that makes no batches, and validation in which no word can be hidden."""
     for part, shuffle in (("train on", True), ("validate on", False)):
-        try:  # what cannot be batched is refused before there is a run
+        try:
             prepared.batches(data, context, seed=0, shuffle=shuffle)
         except DataError as error:
             raise DataError(f"of the text to {part}: {error}; or give text for validation with --valid") from None
-    return prepared
+    valid = prepared.valid
+    if (valid.ids[valid.sentences[0] : valid.sentences[-1]] == prepared.tokenizer.unknown).all():
+        raise DataError("every word to validate on is unknown to the tokenizer; give other text with --valid")
 
 
 def check_files(data: MaskedData) -> None:
