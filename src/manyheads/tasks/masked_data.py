@@ -111,7 +111,8 @@ def _refuse_what_teaches_nothing(prepared: Prepared, data: MaskedData, context: 
         try:
             prepared.batches(data, context, seed=0, shuffle=shuffle)
         except DataError as error:
-            raise DataError(f"of the text to {part}: {error}; or give text for validation with --valid") from None
+            other = "" if shuffle or data.valid else ", or other text with --valid"
+            raise DataError(f"of the text to {part}: {error}{other}") from None
     valid = prepared.valid
     if (valid.ids[valid.sentences[0] : valid.sentences[-1]] == prepared.tokenizer.unknown).all():
         raise DataError("every word to validate on is unknown to the tokenizer; give other text with --valid")
