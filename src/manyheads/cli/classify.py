@@ -2,16 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.lines import standard_input
+from manyheads.cli.lines import in_chunks, standard_input
 from manyheads.cli.train import Freeze, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
-
-LINES_AT_ONCE = 1024
 
 
 def train_classify(
@@ -76,8 +73,7 @@ def classify(
     classifier = Classifier.load(model, device=device)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
     examples, empty = _examples(classifier.form), 0
-    # A person who types wants an answer after each line.
-    while chunk := list(islice(examples, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
+    for chunk in in_chunks(examples):
         empty += sum(not "".join(map(str, example)).strip() for example in chunk)
         for found in classifier(chunk):
             if not isinstance(found, Label):

@@ -1,7 +1,13 @@
 """Standard input, line by line."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+LINES_AT_ONCE = 1024
+
+Item = TypeVar("Item")
 
 
 def standard_input() -> Iterator[str]:
@@ -17,3 +23,10 @@ def standard_input() -> Iterator[str]:
             raise DataError(
                 f"standard input, line {number}: not valid UTF-8; convert it, for example with iconv"
             ) from None
+
+
+def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """What standard input holds, many lines at a time; a person who types wants an answer after each line."""
+    items = iter(items)
+    while chunk := list(islice(items, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
+        yield chunk

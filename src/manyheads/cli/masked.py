@@ -1,31 +1,18 @@
 """`manyheads train masked`, and `manyheads fill MODEL "the cat [MASK] on the mat"`"""
 
-import sys
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.lines import standard_input
-from manyheads.cli.train import Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
-
-LINES_AT_ONCE = 1024
+from manyheads.cli.lines import in_chunks, standard_input
+from manyheads.cli.train import Field, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, Text, ValidText, run
 
 
 def train_masked(
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Text: files, folders or 'data/*.txt', plain, .gz or .xz; .jsonl with --field. None: a sample.",
-            metavar="FILE…",
-        ),
-    ] = None,
-    field: Annotated[str | None, typer.Option(help="The field of a .jsonl line that is its text; none: text.")] = None,
-    valid: Annotated[
-        list[str] | None,
-        typer.Option(help="Text for validation; none: the end of the text is held out.", metavar="FILE…"),
-    ] = None,
+    text: Text = None,
+    field: Field = None,
+    valid: ValidText = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -80,8 +67,7 @@ def fill(
         _print(filler.mask, filler([text], count)[0])
         return
     lines = (line for line in standard_input() if line.strip())
-    # A person who types wants an answer after each line.
-    while chunk := list(islice(lines, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
+    for chunk in in_chunks(lines):
         for guesses in filler(chunk, count):
             _print(filler.mask, guesses)
             print(flush=True)

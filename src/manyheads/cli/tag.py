@@ -1,16 +1,13 @@
 """`manyheads tag MODEL < in > out`, and `manyheads train tag`"""
 
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.lines import standard_input
+from manyheads.cli.lines import in_chunks, standard_input
 from manyheads.cli.train import Encoder, EncoderPreset, Freeze, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
-
-LINES_AT_ONCE = 1024
 
 
 def train_tag(
@@ -63,9 +60,7 @@ def tag(
 
     tagger = Tagger.load(model, device=device)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
-    lines = standard_input()
-    # A person who types wants an answer after each line.
-    while chunk := list(islice(lines, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
+    for chunk in in_chunks(standard_input()):
         for sentence in tagger(chunk):
             for each in sentence:
                 print(f"{each.word}\t{each.label}\t{each.probability:.4f}")

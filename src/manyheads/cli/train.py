@@ -27,6 +27,14 @@ ShowRecipe = Annotated[bool, typer.Option("--show-recipe", help="Print the resol
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out and start anew.")]
 
+# Options that every training from raw text has.
+Text = Annotated[
+    list[str] | None,
+    _files("Text: files, folders or 'data/*.txt', plain, .gz or .xz; .jsonl with --field. None: a sample."),
+]
+Field = Annotated[str | None, typer.Option(help="The field of a .jsonl line that is its text; none: text.")]
+ValidText = Annotated[list[str] | None, _files("Text for validation; none: the end of the text is held out.")]
+
 # Options that every training of something on top of an encoder has.
 Encoder = Annotated[
     Path | None,
@@ -135,12 +143,9 @@ def translate(
 
 @app.command()
 def language(
-    text: Annotated[
-        list[str] | None,
-        _files("Text: files, folders or 'data/*.txt', plain, .gz or .xz; .jsonl with --field. None: a sample."),
-    ] = None,
-    field: Annotated[str | None, typer.Option(help="The field of a .jsonl line that is its text; none: text.")] = None,
-    valid: Annotated[list[str] | None, _files("Text for validation; none: the end of the text is held out.")] = None,
+    text: Text = None,
+    field: Field = None,
+    valid: ValidText = None,
     pairs: Annotated[
         list[str] | None, _files("In place of text: pairs (.tsv, .jsonl), learned as source <delimiter> target.")
     ] = None,

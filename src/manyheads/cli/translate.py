@@ -1,15 +1,12 @@
 """`manyheads translate MODEL < in > out`"""
 
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from manyheads.cli.lines import standard_input
-
-LINES_AT_ONCE = 1024
+from manyheads.cli.lines import in_chunks, standard_input
 
 
 def translate(
@@ -26,8 +23,7 @@ def translate(
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
     lines = standard_input()
     done = 0
-    # A person who types wants an answer after each line.
-    while chunk := list(islice(lines, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
+    for chunk in in_chunks(lines):
         if nbest:
             found = translator.candidates(chunk, beam=max(beam, nbest), alpha=alpha, count=nbest)
             for number, candidates in enumerate(found, start=done + 1):

@@ -1,42 +1,20 @@
 """Batches of pairs of texts.  Shapes:  P pairs  R = 2 · P rows  T positions"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from manyheads.data.example_batches import ExampleStore, padded
-
-
-@dataclass(frozen=True)
-class SimilarityBatch:
-    """The first texts of pairs, then their second texts, side by side and padded at the end."""
-
-    ids: Tensor  # [R, T]
-    lengths: Tensor  # [R]
-    labels: Tensor
-    """[P]: the score of each pair, or without scores the place of each first text's own second text."""
-    candidates: Tensor | None
-    """[P, P], without scores: the second texts that each first text is compared with, its own among them."""
-
-    @property
-    def target_tokens(self) -> int:
-        """What sums over a batch are divided by: here the number of pairs."""
-        return len(self.labels)
-
-    def to(self, device: torch.device | str) -> "SimilarityBatch":
-        return SimilarityBatch(
-            ids=self.ids.to(device, non_blocking=True),
-            lengths=self.lengths.to(device, non_blocking=True),
-            labels=self.labels.to(device, non_blocking=True),
-            candidates=None if self.candidates is None else self.candidates.to(device, non_blocking=True),
-        )
+from manyheads.data.example_batches import ExampleBatch, ExampleStore, padded
 
 
 class SimilarityBatches:
     """All batches of a store of pairs, about `size` pairs each, in an order fixed by seed and epoch.
+
+    The rows of a batch are the first texts of its pairs, then their second texts; its labels are their scores. Without
+    scores a label is the place of a first text's own second text, and candidates, [P, P], are the second texts that
+    each first text is compared with, its own among them.
 
     Without shuffling every epoch has the order of the first. Batches differ by one pair at most: in a small rest of
     two pairs, each text would be easily told from the only other one.
@@ -53,19 +31,19 @@ class SimilarityBatches:
         generator = np.random.default_rng([self._seed, epoch if self._shuffle else 0])
         return np.array_split(generator.permutation(len(self._store)), len(self))
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[SimilarityBatch]:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[ExampleBatch]:
         """The batches of an epoch, from number `start` on."""
         for numbers in self.plan(epoch)[start:]:
             yield self._collated(numbers.tolist())
 
-    def _collated(self, numbers: list[int]) -> SimilarityBatch:
+    def _collated(self, numbers: list[int]) -> ExampleBatch:
         store = self._store
         rows = [store.row(2 * number + side).tolist() for side in (0, 1) for number in numbers]
         ids, lengths = padded(rows)
         labels = store.labels[numbers]
         if is_scored(store):
-            return SimilarityBatch(ids, lengths, torch.from_numpy(labels), None)
-        return SimilarityBatch(ids, lengths, torch.arange(len(numbers)), candidates_of(rows))
+            return ExampleBatch(ids, lengths, torch.from_numpy(labels), None)
+        return ExampleBatch(ids, lengths, torch.arange(len(numbers)), candidates_of(rows))
 
 
 def is_scored(store: ExampleStore) -> bool:
