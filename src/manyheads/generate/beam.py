@@ -20,7 +20,7 @@ def beam_search(
     A sentence is done, and leaves the batch, when no hypothesis that still runs can beat its worst finished one.
     """
     search = _Search(limits_N, vocabulary, beams, alpha)
-    newest = steps.first
+    newest, length = steps.first, 0
     for length in range(1, int(limits_N.max()) + 1):
         logits = steps(newest)
         parents, newest = search.extend(logits, length)
@@ -35,6 +35,7 @@ def beam_search(
             search.keep(kept)
         steps.select(parents, kept)
         newest = newest.flatten()
+    steps.finish(search.ends(length))
     return search.results()
 
 
@@ -51,6 +52,8 @@ class _Search:
         self.ids = torch.full((sentences, beams, longest), vocabulary.end, device=device)
         self.finished_scores = torch.full((sentences, beams), -torch.inf, device=device)
         self.finished_ids = torch.full((sentences, beams, longest), vocabulary.end, device=device)
+        self.finished_in = torch.zeros(sentences, beams, 2, dtype=torch.long, device=device)
+        """The row in which each ended, and the length at which."""
 
     def extend(self, logits: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Takes one step; gives the beam each beam came from and its newest id, both [N, K]."""
@@ -65,7 +68,7 @@ class _Search:
         ids = self.ids.gather(1, parents[:, :, None].expand(-1, -1, self.ids.shape[2]))
         ids[:, :, length - 1] = tokens
         ended = tokens == self.vocabulary.end
-        self._finish(values, ids, ended, length)
+        self._finish(values, ids, parents, ended, length)
 
         order = (ended.long() * values.shape[1] + torch.arange(values.shape[1], device=ended.device)).argsort(dim=1)
         order = order[:, : self.beams]
@@ -73,7 +76,7 @@ class _Search:
         self.ids = ids.gather(1, order[:, :, None].expand(-1, -1, ids.shape[2]))
         return parents.gather(1, order), tokens.gather(1, order)
 
-    def _finish(self, values: Tensor, ids: Tensor, ended: Tensor, length: int) -> None:
+    def _finish(self, values: Tensor, ids: Tensor, parents: Tensor, ended: Tensor, length: int) -> None:
         # Only the best `beams` candidates may end; at its limit a sentence ends in any case.
         first = torch.arange(values.shape[1], device=values.device) < self.beams
         limits = self.limits[self.alive][:, None]
@@ -87,6 +90,10 @@ class _Search:
         both = torch.cat([self.finished_ids[self.alive], ids], dim=1)
         self.finished_scores[self.alive] = scores
         self.finished_ids[self.alive] = both.gather(1, best[:, :, None].expand(-1, -1, both.shape[2]))
+        rows = torch.arange(len(parents), device=parents.device)[:, None] * self.beams + parents
+        ends = torch.stack([rows, torch.full_like(rows, length)], dim=2)
+        both = torch.cat([self.finished_in[self.alive], ends], dim=1)
+        self.finished_in[self.alive] = both.gather(1, best[:, :, None].expand(-1, -1, 2))
 
     def done(self, length: int) -> Tensor:
         """Sentences whose worst finished hypothesis nothing that runs can beat, or that are at their limit."""
@@ -94,6 +101,10 @@ class _Search:
         # A log-probability only falls, and the penalty is weakest on it at the limit.
         attainable = self.scores[:, 0] / length_penalty(limits, self.alpha)
         return (self.finished_scores[self.alive, -1] >= attainable) | (limits <= length)
+
+    def ends(self, last: int) -> list[tuple[int, int]]:
+        """Of each sentence's best hypothesis the row it ended in and how many steps before the last."""
+        return [(row, last - length) for row, length in self.finished_in[:, 0].tolist()]
 
     def keep(self, sentences: Tensor) -> None:
         self.alive, self.scores, self.ids = self.alive[sentences], self.scores[sentences], self.ids[sentences]

@@ -20,12 +20,17 @@ def decoded(
     alive = torch.arange(len(limits_N))
     running = torch.ones_like(alive, dtype=torch.bool)
     newest = steps.first
+    left, ends = len(limits_N), [(0, 0)] * len(limits_N)
     for step in range(int(limits_N.max())):
         newest = torch.where(running, steps.settle(choose(steps(newest), alive)), vocabulary.end)
         yield alive, newest
-        running = running & (newest != vocabulary.end) & (limits_N[alive] > step + 1)
-        left = int(running.sum())
+        before, running = running, running & (newest != vocabulary.end) & (limits_N[alive] > step + 1)
+        there, left = left, int(running.sum())
+        if left < there:
+            for place in (before & ~running).nonzero().flatten().tolist():
+                ends[int(alive[place])] = place, step
         if left == 0:
+            steps.finish([(place, step - last) for place, last in ends])
             return
         # Rows that are done leave once they are a quarter: each leaving copies the cache of those who stay.
         if left <= 0.75 * len(alive) and steps.shrinks:

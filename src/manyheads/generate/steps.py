@@ -32,6 +32,10 @@ class Steps(Protocol):
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
         ...
 
+    def finish(self, ends: list[tuple[int, int]]) -> None:
+        """Told, when all is done, in which row each text ended and how many steps before the last."""
+        ...
+
 
 class PlainSteps:
     """What steps are unless they say otherwise."""
@@ -40,6 +44,9 @@ class PlainSteps:
 
     def settle(self, ids_R: Tensor) -> Tensor:
         return ids_R.cpu()
+
+    def finish(self, ends: list[tuple[int, int]]) -> None:
+        pass
 
 
 class CachedSteps(PlainSteps):
@@ -59,6 +66,9 @@ class CachedSteps(PlainSteps):
         self.cache.select(beams_NK, sentences)
         if sentences is not None:
             self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
+
+    def finish(self, ends: list[tuple[int, int]]) -> None:
+        self.cache.ends = ends
 
 
 class WholeSteps(PlainSteps):

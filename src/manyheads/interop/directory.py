@@ -14,7 +14,7 @@ from torch import nn
 from manyheads.core.configs import to_table, updated
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import directory_written_atomically
-from manyheads.interop import bert, gpt, head, llama, marian, sentence
+from manyheads.interop import bert, gpt, head, llama, marian, pruned, sentence
 from manyheads.interop.rest import HEADS
 from manyheads.interop.weights import Undrawn, Weights, open_weights, own_views, read_into, read_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
@@ -95,17 +95,20 @@ def _write_model(directory: Path, model: Any, tokenizer: AnyTokenizer) -> None:
     body = getattr(model, "body", model)
     family = next(family for family in FAMILIES if isinstance(body, family.model))
     generation: dict[str, Any] = {}
-    if family.foreign.fits(body.config):
+    foreign = family.foreign.fits(body.config) and pruned.expressible(body)
+    if foreign:
         config, tensors = family.foreign.write_config(body.config), family.foreign.write_tensors(model)
     else:
         config = {"model_type": family.own_type, "is_encoder_decoder": family.model is Transformer}
         config["manyheads"] = to_table(body.config)
         tensors = {name: view.contiguous() for name, view in own_views(model).items()}
+    if removed := pruned.removed_heads(body):
+        config[pruned.KEY] = removed
     if isinstance(tokenizer, EncoderTokenizer):
         config = {**bert.with_head(config, model), "pad_token_id": tokenizer.pad}
         if isinstance(model, BertEmbedder):
             sentence.write(directory, model)
-    elif family.foreign.fits(body.config):
+    elif foreign:
         generation = family.foreign.write_generation_config(body.config)
     if isinstance(tokenizer, LanguageTokenizer) and tokenizer.start:
         config["bos_token_id"] = tokenizer.start[0]
@@ -227,8 +230,11 @@ def _built(family: Family, table: dict[str, Any], weights: Weights, tokenizer: A
     else:
         config = family.foreign.read_config(table)
     if isinstance(tokenizer, EncoderTokenizer):
-        return bert.build(table, replace(config, separator=tokenizer.separator), weights)
+        model = bert.build(table, replace(config, separator=tokenizer.separator), weights)
+        pruned.remove_again(getattr(model, "body", model), table)
+        return model
     body = family.model(config)
+    pruned.remove_again(body, table)
     return DecoderClassifier(body, *head.read_form(table)) if head.is_classifier(table) else body
 
 

@@ -1,6 +1,6 @@
 """Multi-head attention.  Shapes:  B batch  T positions  S memory positions  W width  H heads  D head width"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +55,9 @@ class MultiHeadAttention(nn.Module):
         self.causal = causal
         self.positions = positions or Positions()
         self.kernel = kernel
+        self.numbers = list(range(heads))
+        """What the heads are called: their place among those there were before any was removed."""
+        self.removed: list[int] = []
 
     def forward(
         self,
@@ -98,7 +101,7 @@ class MultiHeadAttention(nn.Module):
         tokens = projected.shape[1]
         start, length = (cache.start, cache.reach(tokens)) if cache else (0, tokens)
         q = self.positions.turn(q, start, length)
-        bias = self.positions.bias(q, length, start)
+        bias = self._bias(q, length, start)
         if not cache or not self.positions.turns_late:
             k = self.positions.turn(k, start, length)
         if cache:
@@ -130,6 +133,41 @@ class MultiHeadAttention(nn.Module):
         # Rows that share a memory become more queries of it: nothing is copied.
         q = self._by_heads(q.reshape(memory.shape[0], -1, queries), self.heads)
         return q, k, v, {"mask": mask, "bias": None, "causal": False}
+
+    def _bias(self, q: Tensor, length: int, start: int | Tensor) -> Tensor | None:
+        """What the positions add to the scores; they know of all heads, also of those that were removed."""
+        if not self.removed:
+            return self.positions.bias(q, length, start)
+        every = q.new_zeros(q.shape[0], len(self.numbers) + len(self.removed), *q.shape[2:])
+        every[:, self.numbers] = q
+        bias = self.positions.bias(every, length, start)
+        return None if bias is None else bias[:, self.numbers]
+
+    def remove(self, heads: Collection[int]) -> None:
+        """Takes heads out for good, with the keys and values that no other head reads: smaller matrices, fewer sums."""
+        kept = [place for place, number in enumerate(self.numbers) if number not in heads]
+        shared = self.heads // self.key_value_heads
+        groups = sorted({place // shared for place in kept})
+        if not kept or len(kept) != len(groups) * shared:
+            raise ConfigError(
+                f"of {self.heads} heads of which {shared} share a key, {len(kept)} would be left; leave at least one, "
+                f"and remove those that share a key together"
+            )
+        starts = (0, self.parts[0], self.parts[0] + self.parts[1])
+        sizes = ((kept, self.key_width), (groups, self.key_width), (groups, self.value_width))
+        rows = [
+            start + number * width + each
+            for start, (numbers, width) in zip(starts, sizes)
+            for number in numbers
+            for each in range(width)
+        ]
+        columns = [number * self.value_width + each for number in kept for each in range(self.value_width)]
+        self.projection = self.projection.part(rows=rows)
+        self.output = self.output.part(columns=columns)
+        self.heads, self.key_value_heads = len(kept), len(groups)
+        self.parts = (len(kept) * self.key_width, len(groups) * self.key_width, len(groups) * self.value_width)
+        self.removed = sorted([*self.removed, *(number for number in self.numbers if number in heads)])
+        self.numbers = [self.numbers[place] for place in kept]
 
     def _with_beams(self, q: Tensor, bias: Tensor | None, beams: int) -> tuple[Tensor, Tensor | None]:
         """One new position of each beam, [N · K, H, 1, D], as K queries of its sentence, and the bias to match."""

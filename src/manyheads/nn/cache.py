@@ -27,6 +27,10 @@ class Cache:
         self._own: dict[object, tuple[Tensor, Tensor]] = {}
         self._memory: dict[object, tuple[Tensor, Tensor]] = {}
         self._ancestors_NKT: Tensor | None = None
+        self.moves: list[tuple[Tensor | None, Tensor | None]] = []
+        """What `select` was told, each time: from it follows which row of an earlier step a row goes on from."""
+        self.ends: list[tuple[int, int]] = []
+        """For each text found, the row it ended in and how many steps before the last; empty until a search is over."""
         # The same for every layer of a step, so computed by the first.
         self._mask: Tensor | None = None
         self._row_places: tuple[Tensor, Tensor] | None = None
@@ -55,6 +59,7 @@ class Cache:
     def clear(self) -> None:
         """Empties a cut cache; its tensors stay where they are, and it is to be cut into as many rows again."""
         self._lengths, self.lengths, self.length = self.lengths, None, 0
+        self.moves, self.ends = [], []
         self.next_step()
 
     def extend(self, owner: object, k_RHTD: Tensor, v_RHTD: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,6 +111,7 @@ class Cache:
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
         self.next_step()
+        self.moves.append((beams_NK, sentences))
         if beams_NK is not None:
             ancestors = self._ancestors(beams_NK.shape[0], beams_NK.device)
             self._ancestors_NKT = ancestors.gather(1, beams_NK[:, :, None].expand(-1, -1, ancestors.shape[2]))

@@ -17,7 +17,10 @@ def fits(x: Tensor, parts: tuple, cache: Cache | None) -> bool:
     norm, attention, _, feedforward = parts
     if not few_rows_fit(x) or x.shape[1] != 1 or cache is None or cache.lengths is None:
         return False
-    plain = attention.kernel is sdpa and isinstance(attention.positions, Learned | Sinusoidal)
+    # A kernel that only watches another has that one's name beside it.
+    plain = getattr(attention.kernel, "watched", attention.kernel) is sdpa and isinstance(
+        attention.positions, Learned | Sinusoidal
+    )
     plain = plain and attention.key_width == attention.value_width and attention.projection.bias is not None
     gelu = isinstance(feedforward, FeedForward) and feedforward.activation is ACTIVATIONS["gelu_tanh"]
     return plain and gelu and isinstance(norm, nn.LayerNorm)
@@ -34,6 +37,10 @@ def pre_norm_block(x: Tensor, parts: tuple, cache: Cache | None) -> Tensor:
     qkv = few_rows.linear(rows, projection.weight, projection.bias, norm=attention_norm)
     keys, values = cache.storage(attention, len(rows), attention.key_value_heads, attention.key_width, x)
     mixed = few_rows.attention(qkv, keys, values, cache.lengths, attention.heads)  # type: ignore
+    if attention.kernel is not sdpa:
+        queries = qkv[:, : attention.parts[0]].unflatten(-1, (attention.heads, 1, -1))
+        seen = cache.reach(1)
+        attention.kernel.watch_step(queries, keys[:, :, :seen], values[:, :, :seen], mixed, cache)
     rows = few_rows.linear(mixed, output.weight, output.bias, residual_RN=rows)
     hidden = few_rows.linear(rows, inner.weight, inner.bias, norm=feedforward_norm, gelu=True)
     return few_rows.linear(hidden, outer.weight, outer.bias, residual_RN=rows)[:, None]

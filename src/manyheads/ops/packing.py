@@ -1,9 +1,19 @@
 """Rows of different lengths without their padding.  Shapes:  B rows  T positions  N real tokens  W width"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+
+class Groups(list[tuple[int, int]]):
+    """How many rows there are of each length, in the order they stand in: (rows, length)."""
+
+    def __init__(self, groups: Iterable[tuple[int, int]], order_B: Tensor, positions: int):
+        super().__init__(groups)
+        self.order_B, self.positions = order_B, positions
+        """Which of the padded rows stands first, second, …, and how long they were."""
 
 
 @dataclass(frozen=True)
@@ -12,8 +22,7 @@ class Packing:
 
     places: Tensor  # [N]
     """Where each token stands among the B · T of the padded rows."""
-    groups: list[tuple[int, int]]
-    """How many rows there are of each length, in the order they stand in: (rows, length)."""
+    groups: Groups
 
     @classmethod
     def of(cls, lengths_B: Tensor, positions: int) -> "Packing":
@@ -24,7 +33,7 @@ class Packing:
         first_B = sorted_B.cumsum(0) - sorted_B
         within_N = torch.arange(int(sorted_B.sum())) - first_B.repeat_interleave(sorted_B)
         places_N = (order_B * positions).repeat_interleave(sorted_B) + within_N
-        return cls(places_N, list(zip(counts.tolist(), sizes.tolist())))
+        return cls(places_N, Groups(zip(counts.tolist(), sizes.tolist()), order_B, positions))
 
     def pack(self, x_BTW: Tensor) -> Tensor:
         """[N, W]: the real tokens alone."""

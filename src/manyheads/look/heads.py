@@ -1,0 +1,70 @@
+"""Heads switched off for a while."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.look.parts import Part, attentions
+
+Head = tuple[int, int] | tuple[str, int, int]
+
+
+@contextmanager
+def heads_off(model: nn.Module, heads: Collection[Head]) -> Iterator[None]:
+    """Inside the block these heads find nothing: their part of what the output projection reads is zero.
+
+    A head is (layer, head), counted from 0; of a translator, which has three attentions, (kind, layer, head) with the
+    kind encoder, decoder or cross.
+    """
+    chosen = by_part(model, heads)
+    kernels = [part.module.kernel for part, _ in chosen]
+    try:
+        for part, off in chosen:
+            part.module.kernel = partial(_without, off, part.module.kernel)
+        yield
+    finally:
+        for (part, _), kernel in zip(chosen, kernels):
+            part.module.kernel = kernel
+
+
+def by_part(model: nn.Module, heads: Collection[Head]) -> list[tuple[Part, list[int]]]:
+    """The attentions that some of these heads are of, each with the numbers of its own."""
+    parts = attentions(model)
+    kinds = sorted({part.kind for part in parts})
+    found: dict[str, tuple[Part, list[int]]] = {}
+    for kind, layer, head in (_named(head, kinds) for head in heads):
+        layers = [part for part in parts if part.kind == kind]
+        if not 0 <= layer < len(layers):
+            raise ConfigError(f"there is no layer {layer}; the model has {len(layers)}, counted from 0")
+        part = layers[layer]
+        if head not in part.module.numbers:
+            raise ConfigError(f"there is no head {head} in {part.title}; {_there_are(part.module.numbers)}")
+        found.setdefault(part.name, (part, []))[1].append(part.module.numbers.index(head))
+    return [(part, sorted({*numbers})) for part, numbers in found.values()]
+
+
+def _there_are(numbers: list[int]) -> str:
+    if numbers == list(range(len(numbers))):
+        return f"it has {len(numbers)}, counted from 0"
+    return f"it has {', '.join(map(str, numbers))}"
+
+
+def _named(head: Head, kinds: list[str]) -> tuple[str, int, int]:
+    if len(head) == 3 and head[0] in kinds:
+        return head  # type: ignore
+    if len(head) == 2 and len(kinds) == 1:
+        return kinds[0], *head
+    wanted = "(layer, head)" if len(kinds) == 1 else f"(kind, layer, head), the kind being {' or '.join(kinds)}"
+    raise ConfigError(f"{head} is not a head of this model; write {wanted}")
+
+
+def _without(off: list[int], kernel: Callable[..., Tensor], q: Tensor, *rest: Tensor, **options: Any) -> Tensor:
+    out = kernel(q, *rest, **options)
+    silent = torch.zeros(out.shape[1], dtype=torch.bool, device=out.device)
+    silent[off] = True
+    return out.masked_fill(silent[:, None, None], 0.0)

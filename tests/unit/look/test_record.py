@@ -1,0 +1,303 @@
+"""Attention weights beside the fast kernel: the same output, the weights of what was asked for, joined over steps."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from manyheads.core.errors import ConfigError
+from manyheads.generate.beam import beam_search
+from manyheads.generate.greedy import decoded, greedy
+from manyheads.generate.prompts import PromptSteps
+from manyheads.generate.steps import CachedSteps, Vocabulary
+from manyheads.look.parts import attentions
+from manyheads.look.record import recorded_attention
+from manyheads.models.bert import Bert, BertConfig
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.nn.attention import MultiHeadAttention
+from manyheads.nn.cache import Cache
+from manyheads.nn.positions import KINDS, PositionsConfig
+from manyheads.ops.attention import sdpa
+
+SIZES = {"vocabulary": 31, "width": 24, "layers": 2, "heads": 3}
+END = 1
+
+
+def gpt(**changes) -> GPT:
+    torch.manual_seed(3)
+    return _spread(GPT(GPTConfig(**SIZES, context=32, **changes)).eval())
+
+
+def llama() -> Llama:
+    torch.manual_seed(4)
+    return _spread(Llama(LlamaConfig(**{**SIZES, "heads": 6}, key_value_heads=2, context=32)).eval())
+
+
+def transformer(**changes) -> Transformer:
+    torch.manual_seed(5)
+    return _spread(Transformer(TransformerConfig(**SIZES, inner=36, **changes)).eval())
+
+
+def _spread(model):
+    """Weights so large that attention is far from even, and wrong weights far from right ones."""
+    for part in attentions(model):
+        part.module.projection.weight.data.normal_(std=0.6)
+    return model
+
+
+@pytest.mark.parametrize("make", [gpt, llama])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_the_output_is_bit_for_bit_that_of_the_kernel(make, mode):
+    model, ids = make(), torch.randint(31, (2, 13))
+    with mode():
+        expected = model(ids)
+        with recorded_attention(model) as weights:
+            found = model(ids)
+    assert torch.equal(found, expected)
+    assert list(weights) == [part.name for part in attentions(model)]
+    for each in weights.values():
+        assert each.shape == (2, model.config.heads, 13, 13)
+        assert_close(each.sum(dim=-1), torch.ones(each.shape[:-1]))
+        assert not each.triu(1).any()
+        assert not each.requires_grad
+    assert 0 < weights.largest_difference < 1e-5
+
+
+def test_the_difference_reported_is_the_kernel_s():
+    """A kernel that is off by a known amount, where it is off most, shows it; one head's error is not another's."""
+
+    def off(q, k, v, **options):
+        out = sdpa(q, k, v, **options)
+        out[0, 1, 2] += 0.125
+        return out
+
+    attention = MultiHeadAttention(24, 3, kernel=off)
+    with recorded_attention(attention) as all_heads:
+        attention(torch.randn(2, 5, 24))
+    assert all_heads.largest_difference == pytest.approx(0.125, abs=1e-5)
+    with recorded_attention(attention, heads=[0, 2]) as others:
+        attention(torch.randn(2, 5, 24))
+    assert others.largest_difference < 1e-5
+
+
+def test_nothing_is_compared_while_the_kernel_drops_weights():
+    attention = MultiHeadAttention(24, 3, dropout=0.5).train()
+    with recorded_attention(attention) as weights:
+        attention(torch.randn(2, 5, 24))
+    assert weights.largest_difference == 0.0
+    assert_close(weights[""].sum(dim=-1), torch.ones(2, 3, 5))
+
+
+@pytest.mark.parametrize("make", [gpt, llama, lambda: gpt(positions=PositionsConfig(kind="alibi"))])
+def test_layers_and_heads_asked_for_alone(make):
+    model, ids = make(), torch.randint(31, (2, 7))
+    with recorded_attention(model) as everything:
+        model(ids)
+    with recorded_attention(model, layers=[1], heads=[2, 0]) as some:
+        watched = [part for part in attentions(model) if part.module.kernel is not sdpa]
+        model(ids)
+    assert [part.layer for part in watched] == [1]
+    assert list(some) == ["blocks.1.attention"]
+    assert_close(some["blocks.1.attention"], everything["blocks.1.attention"][:, [0, 2]])
+
+
+def test_what_is_not_asked_for_is_not_computed(monkeypatch):
+    """Of many heads and layers only one matrix is made, so that long inputs need no quadratic memory for the others."""
+    from manyheads.look import record
+
+    computed, compute = [], record.attention_weights
+    monkeypatch.setattr(
+        record, "attention_weights", lambda *given, **how: computed.append(compute(*given, **how)) or computed[-1]
+    )
+    model = gpt()
+    with recorded_attention(model, layers=[0], heads=[1]):
+        model(torch.randint(31, (1, 9)))
+    assert [tuple(each.shape) for each in computed] == [(1, 1, 9, 9)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"layers": [2]}, "there is no layer 2; the model has 2, counted from 0"),
+        ({"heads": [3]}, "there is no head 3; a layer has 3, counted from 0"),
+        ({"layers": [-1]}, "there is no layer -1"),
+    ],
+)
+def test_layers_and_heads_that_do_not_exist_are_refused(asked, said):
+    with pytest.raises(ConfigError, match=said), recorded_attention(gpt(), **asked):
+        pass
+
+
+def test_a_model_without_attention_is_refused():
+    with pytest.raises(ConfigError, match="Linear has no attention"), recorded_attention(torch.nn.Linear(2, 3)):
+        pass
+
+
+def test_kernels_and_hooks_are_put_back_after_an_error():
+    model = gpt()
+
+    def fail():
+        with recorded_attention(model):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert all(part.module.kernel is sdpa and not part.module._forward_pre_hooks for part in attentions(model))
+
+
+# --- steps through a cache
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_through_the_cache_are_joined_into_one_matrix(kind):
+    model = gpt(positions=PositionsConfig(kind=kind))
+    ids = torch.randint(31, (2, 9))
+    with torch.inference_mode(), recorded_attention(model) as whole:
+        model(ids)
+    cache = Cache(12)
+    with torch.inference_mode(), recorded_attention(model) as joined:
+        for piece in ids.split([4, 1, 1, 3], dim=1):
+            model(piece, cache=cache)
+            assert joined["blocks.0.attention"].shape[2:] == (cache.length, cache.length)
+    for name, expected in whole.items():
+        assert_close(joined[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_recording_that_begins_in_mid_text_has_the_rows_it_saw():
+    model, ids, cache = gpt(), torch.randint(31, (2, 9)), Cache(12)
+    with torch.inference_mode():
+        with recorded_attention(model) as whole:
+            model(ids)
+        model(ids[:, :5], cache=cache)
+        with recorded_attention(model) as joined:
+            for place in range(5, 9):
+                model(ids[:, place : place + 1], cache=cache)
+    assert_close(joined["blocks.1.attention"], whole["blocks.1.attention"][:, :, 5:], rtol=1e-4, atol=1e-5)
+
+
+def test_a_second_text_takes_the_place_of_the_first():
+    model = gpt()
+    with torch.inference_mode(), recorded_attention(model) as weights:
+        model(torch.randint(31, (1, 9)), cache=Cache(12))
+        model(torch.randint(31, (3, 4)), cache=Cache(12))
+    assert weights["blocks.0.attention"].shape == (3, 3, 4, 4)
+
+
+@pytest.mark.parametrize("make", [gpt, llama])
+def test_prompts_of_different_lengths_and_what_follows_them(make):
+    """Rows end at different times and leave the batch; each has the weights it would have alone, in one pass."""
+    model, prompts, limits = make(), [[5, 6, 7, 8, 9], [10, 11], [12], [13, 14, 15]], torch.tensor([2, 6, 4, 1])
+    vocabulary = Vocabulary(end=END)
+    with torch.inference_mode():
+        with recorded_attention(model) as weights:
+            found = greedy(PromptSteps(model, prompts, 16), limits, vocabulary, scored=False)
+        for row, (prompt, hypothesis) in enumerate(zip(prompts, found)):
+            steps = min(len(hypothesis.ids) + 1, int(limits[row]))
+            ids = [*prompt, *hypothesis.ids][: len(prompt) + steps - 1]
+            with recorded_attention(model) as alone:
+                model(torch.tensor([ids]))
+            for name, expected in alone.items():
+                length = len(ids)
+                assert_close(weights[name][row, :, :length, :length], expected[0], rtol=1e-4, atol=1e-5)
+                assert not weights[name][row, :, length:].any()
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_samples_of_one_prompt_share_its_beginning(samples):
+    model, prompt = gpt(), [5, 6, 7]
+    generator = torch.Generator().manual_seed(1)
+
+    def choose(logits, rows):
+        return torch.multinomial(logits.softmax(dim=1), 1, generator=generator)[:, 0]
+
+    with torch.inference_mode(), recorded_attention(model) as weights:
+        written = [[] for _ in range(samples)]
+        steps = PromptSteps(model, [prompt], 16, samples)
+        for rows, newest in decoded(steps, torch.full((samples,), 5), Vocabulary(end=-1), choose):
+            for row, each in zip(rows.tolist(), newest.tolist()):
+                written[row].append(each)
+    for row in range(samples):
+        with torch.inference_mode(), recorded_attention(model) as alone:
+            model(torch.tensor([[*prompt, *written[row][:-1]]]))
+        assert_close(weights["blocks.1.attention"][row], alone["blocks.1.attention"][0], rtol=1e-4, atol=1e-5)
+
+
+def searched(model, beams: int):
+    """What a search finds for three sources, with the limit of each, and the weights of all that it found."""
+    vocabulary, sources = Vocabulary(end=END, never=(0,)), [[3, 4, 5, 6, END], [7, 8, END], [9, 10, 11, END]]
+    limits = torch.tensor([4, 9, 6])
+    padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in sources], batch_first=True)
+    with torch.inference_mode(), recorded_attention(model) as weights:
+        memory, mask = model.encode(padded)
+        steps = CachedSteps(model, memory, mask, 9, beams)
+        if beams == 1:
+            found = greedy(steps, limits, vocabulary)
+        else:
+            found = [row[0] for row in beam_search(steps, limits, vocabulary, beams=beams, alpha=0.6)]
+    return sources, limits, found, weights
+
+
+@pytest.mark.parametrize("beams", [1, 3, 5])
+@pytest.mark.parametrize("changes", [{}, {"positions": PositionsConfig(kind="relative")}, {"norm_order": "pre"}])
+def test_the_weights_of_a_search_are_those_of_what_won(beams, changes):
+    """Teacher-forced through the model without a cache, the winner has the same weights."""
+    model = transformer(**changes)
+    sources, limits, found, weights = searched(model, beams)
+    lengths = set()
+    for row, (source, hypothesis) in enumerate(zip(sources, found)):
+        steps = min(len(hypothesis.ids) + 1, int(limits[row]))
+        before = [model.config.start, *hypothesis.ids][:steps]
+        lengths.add(steps)
+        with torch.inference_mode(), recorded_attention(model) as alone:
+            model(torch.tensor([source]), torch.tensor([before]))
+        for name, expected in alone.items():
+            rows, columns = expected.shape[2:]
+            assert_close(weights[name][row, :, :rows, :columns], expected[0], rtol=1e-4, atol=1e-5)
+            assert not weights[name][row, :, :rows, columns:].any()
+    assert len(lengths) > 1  # so that some left, or waited, while others went on
+
+
+def test_beams_of_a_language_model_too():
+    model, prompt = gpt(), [5, 6, 7]
+    with torch.inference_mode(), recorded_attention(model) as weights:
+        steps = PromptSteps(model, [prompt], 16, 4)
+        best = beam_search(steps, torch.tensor([7]), Vocabulary(end=END), beams=4, alpha=0.6)[0][0]
+    ids = [*prompt, *best.ids][: len(prompt) + min(len(best.ids) + 1, 7) - 1]
+    with torch.inference_mode(), recorded_attention(model) as alone:
+        model(torch.tensor([ids]))
+    for name, expected in alone.items():
+        assert_close(weights[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_search_finds_the_same_while_it_is_watched():
+    model = transformer()
+    vocabulary, source = Vocabulary(end=END, never=(0,)), torch.tensor([[3, 4, 5, END]])
+
+    def search():
+        with torch.inference_mode():
+            return beam_search(CachedSteps(model, *model.encode(source), 9, 4), torch.tensor([9]), vocabulary)
+
+    expected = search()
+    with recorded_attention(model):
+        assert search() == expected
+
+
+# --- rows without their padding
+
+
+def test_rows_without_padding_are_recorded_as_they_are_computed():
+    torch.manual_seed(6)
+    model = _spread(Bert(BertConfig(**SIZES, context=11)).eval())
+    ids, lengths = torch.randint(31, (4, 9)), torch.tensor([9, 4, 6, 4])
+    expected = model(ids, lengths)
+    with recorded_attention(model) as weights:
+        assert torch.equal(model(ids, lengths), expected)
+    together = weights["blocks.1.attention"]
+    assert together.shape == (4, 3, 9, 9)
+    for row, length in enumerate(lengths.tolist()):
+        with recorded_attention(model) as alone:
+            model(ids[row : row + 1, :length])
+        assert_close(together[row, :, :length, :length], alone["blocks.1.attention"][0])
+        assert not together[row, :, length:].any()
+        assert not together[row, :, :, length:].any()
