@@ -6,12 +6,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: help demo test test-slow lint format clean
+.PHONY: help demo test test-slow browser lint format clean
 
 help:
 	@echo "make demo       train an English-German translator from scratch and look at it (about 3 minutes of training)"
 	@echo "make test       all tests but the slow ones"
 	@echo "make test-slow  the slow proofs: minutes each"
+	@echo "make browser    install Debian's chromium, in which pages are tested (needs root; without it those tests skip)"
 	@echo "make lint       ruff, pyright, import-linter"
 	@echo "make format     ruff, writing"
 	@echo "make clean      remove $(VENV) and caches; runs/ stays"
@@ -24,6 +25,9 @@ test: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+browser:
+	@command -v chromium || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; }
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from manyheads.look.heads import heads_off
+    from manyheads.look.lectures import lecture_walk
+    from manyheads.look.page import attention_page
     from manyheads.look.record import recorded_attention
     from manyheads.models.bert import Bert, BertConfig
     from manyheads.models.gpt import GPT, GPTConfig
@@ -18,10 +21,12 @@ if TYPE_CHECKING:
     from manyheads.tasks.answer import Answerer
     from manyheads.tasks.classify import Classifier
     from manyheads.tasks.language import LanguageModel
+    from manyheads.tasks.look import look_inside
     from manyheads.tasks.masked import Filler
     from manyheads.tasks.similarity import Embedder
     from manyheads.tasks.tag import Tagger
     from manyheads.tasks.translate import Translator
+    from manyheads.tasks.walk import walk_through
     from manyheads.text.encoder import EncoderTokenizer
     from manyheads.text.language import LanguageTokenizer
     from manyheads.text.tokenizer import Tokenizer
@@ -35,14 +40,19 @@ _PLACES = {
     "manyheads.nn.cache": ("Cache",),
     "manyheads.nn.feedforward": ("FeedForward", "GatedFeedForward"),
     "manyheads.nn.positions": ("Alibi", "Buckets", "Learned", "Relative", "Rotary", "Sinusoidal"),
+    "manyheads.look.heads": ("heads_off",),
+    "manyheads.look.lectures": ("lecture_walk",),
+    "manyheads.look.page": ("attention_page",),
     "manyheads.look.record": ("recorded_attention",),
     "manyheads.tasks.answer": ("Answerer",),
     "manyheads.tasks.classify": ("Classifier",),
     "manyheads.tasks.language": ("LanguageModel",),
+    "manyheads.tasks.look": ("look_inside",),
     "manyheads.tasks.masked": ("Filler",),
     "manyheads.tasks.similarity": ("Embedder",),
     "manyheads.tasks.tag": ("Tagger",),
     "manyheads.tasks.translate": ("Translator",),
+    "manyheads.tasks.walk": ("walk_through",),
     "manyheads.text.encoder": ("EncoderTokenizer",),
     "manyheads.text.language": ("LanguageTokenizer",),
     "manyheads.text.tokenizer": ("Tokenizer",),
@@ -76,7 +86,12 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "Translator",
+    "attention_page",
+    "heads_off",
+    "lecture_walk",
+    "look_inside",
     "recorded_attention",
+    "walk_through",
 ]
 
 

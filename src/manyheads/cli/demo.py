@@ -10,7 +10,7 @@ import typer
 
 
 def demo(out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/demo")) -> None:
-    """Train a small English-German translator from scratch, score it, and draw its attention: about three minutes."""
+    """Train a small English-German translator from scratch, score it, and look inside: about three minutes."""
     from manyheads.tasks.demo import demonstrate
 
     # `make demo` installs into .venv, which need not be on the path.

@@ -9,18 +9,22 @@ import typer
 
 import manyheads
 from manyheads.cli import (
+    align,
     answer,
     classify,
     demo,
     evaluate,
     generate,
+    look,
     masked,
     prove,
+    prune,
     selfcheck,
     similarity,
     tag,
     train,
     translate,
+    walk,
 )
 from manyheads.core.errors import ManyheadsError
 
@@ -28,7 +32,7 @@ from manyheads.core.errors import ManyheadsError
 SEVERAL = {
     *("--set", "--source", "--target", "--pairs", "--fields"),
     *("--valid-source", "--valid-target", "--valid-pairs", "--text", "--valid", "--stop"),
-    *("--train", "--columns", "--data"),
+    *("--train", "--columns", "--data", "--heads"),
 }
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore  # typer does not name the base of its errors
@@ -47,6 +51,7 @@ train.app.command("answer")(answer.train_answer)
 train.app.command("similarity")(similarity.train_similarity)
 app.add_typer(train.app, name="train")
 app.command("translate")(translate.translate)
+app.command("align")(align.align)
 app.command("generate")(generate.generate)
 app.command("fill")(masked.fill)
 app.command("classify")(classify.classify)
@@ -57,6 +62,9 @@ app.command("similar")(similarity.similar)
 app.command("evaluate")(evaluate.evaluate)
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("prove-resume")(prove.prove_resume)
+app.command("walk")(walk.walk)
+app.command("look")(look.look)
+app.command("prune")(prune.prune)
 app.command("demo")(demo.demo)
 
 

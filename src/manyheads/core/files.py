@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from manyheads.core.errors import ConfigError
+
 TEMPORARY = ".unfinished"
+
+
+def refuse_unwritable(path: Path) -> None:
+    """A file that could not be written is refused before there is anything to write."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; name a file")
+    if not folder.is_dir():
+        raise ConfigError(f"{path} cannot be written: there is no folder {path.parent}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise ConfigError(f"{path} cannot be written: permission denied")
 
 
 def sync(path: Path) -> None:

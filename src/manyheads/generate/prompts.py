@@ -108,7 +108,12 @@ class ReplayedSteps(PromptSteps):
         self.ahead, self.replay = False, None
         lengths = [len(prompt) for prompt in prompts for _ in range(copies)]
         self.replays = all(part.kernel is sdpa for part in self.model.modules() if isinstance(part, MultiHeadAttention))
-        kept = self._kept.pop(self.model, None) if self.replays else None
+        if not self.replays:
+            self.cache = self._filled(prompts, copies)
+            if self.cache.lengths is None:
+                self.cache.cut(lengths, self.device)
+            return
+        kept = self._kept.pop(self.model, None)
         if kept and (kept[0].capacity, len(kept[1].ids)) == (self.capacity, len(lengths)):
             self.cache, self.replay = kept
         else:

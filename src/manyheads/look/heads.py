@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.parts import Part, attentions
+from manyheads.look.parts import Part, attentions, refuse_unknown_heads
 
 Head = tuple[int, int] | tuple[str, int, int]
 
@@ -32,6 +32,14 @@ def heads_off(model: nn.Module, heads: Collection[Head]) -> Iterator[None]:
             part.module.kernel = kernel
 
 
+def head_named(name: str) -> Head:
+    """The head that is written layer.head, or kind.layer.head."""
+    *kind, layer, head = name.split(".") if "." in name else ("", "", "")
+    if len(kind) > 1 or not (layer.isdecimal() and head.isdecimal()):
+        raise ConfigError(f"{name} is not a head; write layer.head, such as 0.3, or cross.0.3 of a translator")
+    return (kind[0], int(layer), int(head)) if kind else (int(layer), int(head))
+
+
 def by_part(model: nn.Module, heads: Collection[Head]) -> list[tuple[Part, list[int]]]:
     """The attentions that some of these heads are of, each with the numbers of its own."""
     parts = attentions(model)
@@ -42,16 +50,9 @@ def by_part(model: nn.Module, heads: Collection[Head]) -> list[tuple[Part, list[
         if not 0 <= layer < len(layers):
             raise ConfigError(f"there is no layer {layer}; the model has {len(layers)}, counted from 0")
         part = layers[layer]
-        if head not in part.module.numbers:
-            raise ConfigError(f"there is no head {head} in {part.title}; {_there_are(part.module.numbers)}")
+        refuse_unknown_heads(part, [head])
         found.setdefault(part.name, (part, []))[1].append(part.module.numbers.index(head))
     return [(part, sorted({*numbers})) for part, numbers in found.values()]
-
-
-def _there_are(numbers: list[int]) -> str:
-    if numbers == list(range(len(numbers))):
-        return f"it has {len(numbers)}, counted from 0"
-    return f"it has {', '.join(map(str, numbers))}"
 
 
 def _named(head: Head, kinds: list[str]) -> tuple[str, int, int]:

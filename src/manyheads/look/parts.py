@@ -60,7 +60,18 @@ def refuse_unknown(parts: Collection[Part], layers: Collection[int] | None, head
     for layer in layers or ():
         if not 0 <= layer < most:
             raise ConfigError(f"there is no layer {layer}; the model has {most}, counted from 0")
-    fewest = min(part.module.heads for part in parts if layers is None or part.layer in layers)
-    for head in heads or ():
-        if not 0 <= head < fewest:
-            raise ConfigError(f"there is no head {head}; a layer has {fewest}, counted from 0")
+    for part in parts:
+        if layers is None or part.layer in layers:
+            refuse_unknown_heads(part, heads or ())
+
+
+def refuse_unknown_heads(part: Part, heads: Collection[int]) -> None:
+    """Heads that an attention does not have, or no longer, are refused."""
+    numbers = part.module.numbers
+    for head in heads:
+        if head not in numbers:
+            whole = not part.module.removed
+            there = (
+                f"{len(numbers)}, counted from 0" if whole else f"{', '.join(map(str, numbers))}; others were removed"
+            )
+            raise ConfigError(f"there is no head {head} in {part.title}, which has {there}")

@@ -123,9 +123,9 @@ class Watching:
 
     @torch.no_grad()
     def _keep(self, q, k, v, out: Tensor | None, *, mask, bias, causal) -> None:
-        heads = self.recording.heads
         q, k, v = q.float(), k.float(), v.float()
-        if heads is not None:
+        if self.recording.heads is not None:
+            heads = [self.module.numbers.index(number) for number in self.recording.heads]
             shared = [head // (self.module.heads // k.shape[1]) for head in heads]
             q, k, v = q[:, heads], k[:, shared], v[:, shared]
             out = None if out is None else out[:, heads]

@@ -1,11 +1,11 @@
-"""The demonstration: a translator from scratch, its score, its words and its attention."""
+"""The demonstration: a translator from scratch, its score, its words and a page of what it looks at."""
 
 from pathlib import Path
 
-from manyheads.core.errors import ConfigError, MissingExtra, Stopped
+from manyheads.core.errors import ConfigError, Stopped
 from manyheads.core.log import say
 from manyheads.data.sample import sample_corpus
-from manyheads.tasks.look_translate import draw_cross_attention
+from manyheads.tasks.look import look_inside
 from manyheads.tasks.translate import Translator, score
 from manyheads.tasks.translate_training import resumed_recipe, sample_recipe, train_translator
 
@@ -36,18 +36,16 @@ def demonstrate(run: Path, command: str = "manyheads") -> None:
     print(f"\nBLEU {scores.bleu:.1f} on {len(test)} held-out sentences   {scores.bleu_signature}")
     print(f"chrF {scores.chrf:.1f}   {scores.chrf_signature}")
     print(f"trained for {progress.seconds / 60:.1f} minutes\n")
-    translation = translator.translate([SENTENCE])[0]
-    picture = run / "cross_attention.png"
-    print(f"{SENTENCE} → {translation}\n")
-    try:
-        draw_cross_attention(translator, SENTENCE, translation, picture)
-        print(f"its attention       {picture}")
-    except MissingExtra as missing:
-        say(str(missing))
+    inside, page = look_inside(run, SENTENCE), run / "look.html"
+    inside.page().save(page)
+    print(f"{inside.text}\n")
+    print(f"its attention       {page}   (open it in a browser)")
     print(f"the model           {run / 'model'}   (opens in transformers as MarianMTModel)")
     print(f"its recipe          {run / 'recipe.toml'}")
     print(f"how it learned      {run / 'metrics.jsonl'}   (tensorboard --logdir {run / 'tensorboard'})\n")
     print("try next:")
     print(f"  echo 'the old dog sleeps under the table' | {command} translate {run}")
+    print(f"  {command} look {run} 'the old dog sleeps under the table'")
+    print(f"  {command} walk")
     print(f"  {command} selfcheck {run}")
     print(f"  {command} train translate --source my.en --target my.de --out runs/mine")

@@ -10,7 +10,7 @@ from manyheads.data.columns import read_columns
 from manyheads.data.examples import ExampleFile, read_examples
 from manyheads.data.questions import read_questions
 from manyheads.interop.directory import is_embedder, kind_of
-from manyheads.look.figures import reliability
+from manyheads.look.reliability import reliability
 from manyheads.models.bert import BertAnswerer, BertClassifier, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.tasks.answer import Answerer, score_questions

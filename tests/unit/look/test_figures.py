@@ -1,142 +1,360 @@
 import sys
-from dataclasses import dataclass
+import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 
 from manyheads.core.errors import ConfigError, MissingExtra
-from manyheads.look.figures import heat_map, reliability
+from manyheads.look.drawing import save_figure
+from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
 
 pytest.importorskip("matplotlib")
 
-
-@dataclass(frozen=True)
-class Drawn:
-    low: float
-    high: float
-    count: int
-    confidence: float
-    accuracy: float
+LONG = "a model in a directory with a long name, layer 3 of decoder self-attention, head 11: " + "one more word " * 9
+WORDS = ["the", "quick", "Straßenbahn", ",", "unbelievable", "日本", "$5", "_x", "العربية"]
 
 
-TOO_SURE = Drawn(0.8, 0.9, 30, 0.85, 0.5)
-NOT_SURE_ENOUGH = Drawn(0.4, 0.5, 7, 0.45, 0.75)
+def tokens(count: int) -> list[str]:
+    return [f"{WORDS[place % len(WORDS)]}{place}" for place in range(count)]
 
 
-@pytest.fixture
-def figures(monkeypatch) -> list:
-    """The figures that are saved, as they are saved."""
+def softmax(*shape: int) -> np.ndarray:
+    values = np.exp(3 * np.random.default_rng(5).standard_normal(shape))
+    return values / values.sum(axis=-1, keepdims=True)
+
+
+DRAWN = {
+    "heat map": lambda title, **axes: heat_map(softmax(3, 5), tokens(3), tokens(5), title=title, **axes),
+    "bars": lambda title, **axes: bars([0.5, -0.25, 0.0], tokens(3), title=title, xlabel="loss", **axes),
+    "lines": lambda title, **axes: lines(softmax(3, 5), tokens(3), tokens(5), title=title, ylabel="norm", **axes),
+    "grid table": lambda title, **axes: grid_table(
+        [tokens(5)] * 3, softmax(3, 5), tokens(3), tokens(5), title=title, **axes
+    ),
+}
+WHOLE = {
+    **DRAWN,
+    "head grid": lambda title: head_grid(
+        softmax(2, 3, 5, 7), tokens(5), tokens(7), title=title, layers=[0, 4], heads=[1, 2, 6]
+    ),
+}
+
+
+def rendered(figure):
+    """A renderer, after the figure was laid out with it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # letters that no font here has
+        figure.draw(renderer)
+    return renderer
+
+
+def overlap(one, other) -> bool:
+    return one.x0 < other.x1 - 1 and other.x0 < one.x1 - 1 and one.y0 < other.y1 - 1 and other.y0 < one.y1 - 1
+
+
+def labels(axis) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def assert_apart(axis, renderer) -> None:
+    """No label is written over the next one, upright, turned or on a slant."""
+    marks = [label for label in axis.get_ticklabels() if label.get_text()]
+    turn = marks[0].get_rotation()
+    if turn == 45:
+        # Parallel lines of letters: what counts is how far apart they are across, against how high the letters are.
+        places = [axis.axes.transData.transform((mark.get_position()[0], 0))[0] for mark in marks]
+        heights = [mark.get_fontsize() * axis.axes.figure.dpi / 72 for mark in marks]
+        assert np.diff(places).min() * np.sin(np.pi / 4) >= max(heights)
+    else:
+        assert turn in (0, 90)
+        extents = [mark.get_window_extent(renderer) for mark in marks]
+        assert not any(overlap(one, other) for one, other in combinations(extents, 2))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 3), (5, 16), (17, 4), (40, 40), (3, 60), (200, 150)])
+def test_attention_is_drawn_with_its_tokens(rows, columns):
+    weights = softmax(rows, columns)
+    axes = heat_map(weights, tokens(rows), tokens(columns), title=LONG)
+    renderer = rendered(axes.figure)
+    [image] = axes.images
+    assert np.array_equal(image.get_array(), weights)
+    for axis, count in ((axes.yaxis, rows), (axes.xaxis, columns)):
+        places, named = axis.get_ticklocs(), labels(axis)
+        assert named == [tokens(count)[int(place)] for place in places]
+        assert len(named) == count or count > 40
+        assert len(named) >= 20 or len(named) == count
+        assert all(label.get_fontsize() >= 12 for label in axis.get_ticklabels())
+        assert_apart(axis, renderer)
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("looks from", "looks at")
+    bar = axes.figure.axes[1]
+    assert bar.get_ylabel() == "attention weight"
+    assert image.colorbar.ax is bar
+    numbers = [text.get_text() for text in axes.texts]
+    assert numbers == ([f"{weight:.2f}" for weight in weights.flat] if max(rows, columns) <= 16 else [])
+    for text in axes.texts:  # each stays in its cell
+        box = text.get_window_extent(renderer).transformed(axes.transData.inverted())
+        assert abs(box.x1 - box.x0) < 1
+        assert abs(box.y1 - box.y0) < 1
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("title", ["short", LONG, "日本語の長い文章" * 12])
+def test_nothing_is_cut_off_and_a_long_title_has_lines(name, title):
+    drawn = WHOLE[name](title)
+    figure = drawn.figure
+    renderer = rendered(figure)
+    titles = [axes.title for axes in figure.axes] if name != "head grid" else figure.texts
+    [shown] = [text for text in titles if text.get_text().split() and text.get_fontsize() == 15]
+    assert shown.get_text().replace("\n", "").replace(" ", "") == title.replace(" ", "")
+    extent = shown.get_window_extent(renderer)
+    assert figure.bbox.x0 <= extent.x0 < extent.x1 <= figure.bbox.x1
+    assert extent.y1 <= figure.bbox.y1
+    for axes in figure.axes:
+        box = axes.get_tightbbox(renderer)
+        assert box.x0 >= -1
+        assert box.y0 >= -1
+        assert box.x1 <= figure.bbox.x1 + 1
+        if name == "head grid":
+            assert box.y1 <= extent.y0  # the title is the figure's
+
+
+def test_every_head_is_drawn_in_its_place_on_one_scale():
+    weights = softmax(2, 3, 5, 7)
+    figure = head_grid(weights, tokens(5), tokens(7), title="A title", layers=[0, 4], heads=[1, 2, 6])
+    *panels, bar = figure.axes
+    for panel, wanted in zip(panels, weights.reshape(6, 5, 7), strict=True):
+        assert np.array_equal(panel.images[0].get_array(), wanted)
+        assert panel.images[0].get_clim() == (0.0, weights.max())
+    assert [panel.get_title() for panel in panels[:3]] == ["head 1", "head 2", "head 6"]
+    assert [panel.texts[0].get_text() for panel in panels[::3]] == ["layer 0", "layer 4"]
+    assert [labels(panel.yaxis) for panel in panels] == [tokens(5), [], [], tokens(5), [], []]
+    assert [labels(panel.xaxis) for panel in panels] == [[], [], [], tokens(7), tokens(7), tokens(7)]
+    assert bar.get_ylabel() == "attention weight"
+    assert {"looks at", "looks from"} < {text.get_text() for text in figure.texts}
+
+
+@pytest.mark.parametrize("sides", [(12, 12), (1, 1), (3, 32)])
+def test_the_names_of_many_heads_stand_apart(sides):
+    layers, heads = sides
+    sizes = {"layers": range(layers), "heads": range(heads)}
+    figure = head_grid(softmax(layers, heads, 5, 5), tokens(5), tokens(5), title="A title", **sizes)
+    renderer = rendered(figure)
+    named = [text for panel in figure.axes[:-1] for text in (panel.title, *panel.texts) if text.get_text()]
+    assert len(named) == layers + heads
+    assert all(text.get_fontsize() >= 12 for text in named)
+    extents = [text.get_window_extent(renderer) for text in [*named, *figure.texts]]
+    assert not any(overlap(one, other) for one, other in combinations(extents, 2))
+
+
+@pytest.mark.parametrize("count", [1, 8, 144])
+def test_bars_are_in_the_order_given_with_a_colour_for_those_below_zero(count):
+    values = np.random.default_rng(5).standard_normal(count)
+    axes = bars(values, tokens(count), title="A title", xlabel="loss without the head")
+    renderer = rendered(axes.figure)
+    assert [bar.get_width() for bar in axes.patches] == list(values)
+    heights = [bar.get_window_extent(renderer).y0 for bar in axes.patches]
+    assert heights == sorted(heights, reverse=True)
+    colours = {
+        sign: {bar.get_facecolor() for bar in axes.patches if (bar.get_width() < 0) is sign} for sign in (True, False)
+    }
+    assert not colours[True] & colours[False]
+    assert all(len(each) <= 1 for each in colours.values())
+    assert labels(axes.yaxis) == tokens(count)
+    assert all(label.get_fontsize() >= 12 for label in axes.yaxis.get_ticklabels())
+    assert_apart(axes.yaxis, renderer)
+    assert axes.get_xlabel() == "loss without the head"
+
+
+@pytest.mark.parametrize("count", [1, 6, 40])
+def test_lines_are_drawn_and_named(count):
+    values = softmax(count, 13)
+    axes = lines(values, tokens(count), tokens(13), title="A title", ylabel="norm")
+    renderer = rendered(axes.figure)
+    assert labels(axes.xaxis) == tokens(13)
+    assert [list(line.get_ydata()) for line in axes.lines] == values.tolist()
+    assert len({tuple(np.atleast_1d(line.get_color())) for line in axes.lines}) == count
+    legend = axes.get_legend()
+    named = [text.get_text() for text in legend.get_texts()]
+    colours = [line.get_color() for line in legend.get_lines()]
+    places = [tokens(count).index(each) for each in named]
+    assert places == list(range(0, count, max(1, places[1] if len(places) > 1 else 1)))
+    assert len(named) == min(count, 20)
+    assert all(
+        np.array_equal(colour, axes.lines[place].get_color()) for colour, place in zip(colours, places, strict=True)
+    )
+    assert not overlap(legend.get_window_extent(renderer), axes.get_window_extent(renderer))
+    assert axes.get_ylabel() == "norm"
+    assert all(float(place).is_integer() for place in axes.get_xticks())
+
+
+def test_a_table_has_words_in_shaded_cells():
+    cells = [["a", "Donaudampfschifffahrtsgesellschaft"], ["$b$", "\n"], ["c", "d"]]
+    shades = np.array([[0.0, 1.0], [0.25, 0.5], [0.75, 0.125]])
+    axes = grid_table(cells, shades, ["layer 0", "layer 1", "layer 2"], ["x", "y"], title="A title")
+    renderer = rendered(axes.figure)
+    [image] = axes.images
+    assert np.array_equal(image.get_array(), shades)
+    assert image.get_clim() == (0.0, 1.0)
+    assert image.colorbar.ax.get_ylabel() == "probability"
+    assert [text.get_text() for text in axes.texts] == ["a", "Donaudampfschifffahrtsg…", "$b$", "\\n", "c", "d"]
+    assert [text.get_color() for text in axes.texts[:2]] == ["black", "white"]
+    assert (labels(axes.yaxis), labels(axes.xaxis)) == (["layer 0", "layer 1", "layer 2"], ["x", "y"])
+    extents = [text.get_window_extent(renderer) for text in axes.texts]
+    assert not any(overlap(one, other) for one, other in combinations(extents, 2))
+
+
+def test_words_of_a_table_are_cut_to_their_cells():
+    cells = [["Straßenbahnhaltestelle"] * 9] * 4
+    axes = grid_table(cells, np.zeros((4, 9)), tokens(4), tokens(9), title="A title")
+    renderer = rendered(axes.figure)
+    assert all(text.get_text().endswith("…") and text.get_text().startswith("Straß") for text in axes.texts)
+    extents = [text.get_window_extent(renderer) for text in axes.texts]
+    assert not any(overlap(one, other) for one, other in combinations(extents, 2))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_somebody_elses_axes_are_drawn_on_and_given_back(name):
     from matplotlib.figure import Figure
 
-    saved, save = [], Figure.savefig
-
-    def kept(figure, *arguments, **options):
-        saved.append(figure)
-        return save(figure, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", kept)
-    return saved
+    figure = Figure(figsize=(12, 7), layout="constrained")
+    given, other = figure.subplots(1, 2)
+    assert DRAWN[name]("A title", axes=given) is given
+    assert given.has_data()
+    assert not other.has_data()
 
 
-def bars(axes) -> set[tuple[float, float, float, float]]:
-    """From where to where each bar reaches, to the side and upwards."""
-    return {tuple(np.round([bar.get_x(), bar.get_x() + bar.get_width(), *bar_ends(bar)], 6)) for bar in axes.patches}
+def test_in_a_small_place_there_are_fewer_labels_and_no_numbers():
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 5), layout="constrained")
+    panels = figure.subplots(2, 2).flat
+    for axes in panels:
+        heat_map(softmax(16, 16), tokens(16), tokens(16), title="A title", axes=axes)
+    renderer = rendered(figure)
+    for axes in figure.axes[:4]:
+        assert not axes.texts
+        assert 1 < len(labels(axes.yaxis)) < 16
+        assert_apart(axes.yaxis, renderer)
 
 
-def bar_ends(bar) -> list[float]:
-    return sorted([bar.get_y(), bar.get_y() + bar.get_height()])
+def test_what_cannot_be_seen_is_written_out_and_long_tokens_are_cut():
+    rows = ["a\nb", "\t", "\ud800", "x" * 99, ""]
+    axes = heat_map(softmax(5, 1), rows, ["y"], title="A title")
+    rendered(axes.figure)
+    assert labels(axes.yaxis) == ["a\\nb", "\\t", "\\ud800", "x" * 23 + "…", ""]
 
 
-def test_accuracy_the_gap_to_confidence_and_counts_are_drawn(figures, tmp_path):
-    reliability([NOT_SURE_ENOUGH, TOO_SURE], 0.344, tmp_path / "a.png", "A title")
-    above, below = figures[0].axes
-    accuracies = {(0.4, 0.5, 0.0, 0.75), (0.8, 0.9, 0.0, 0.5)}
-    gaps = {(0.4, 0.5, 0.45, 0.75), (0.8, 0.9, 0.5, 0.85)}
-    assert bars(above) == accuracies | gaps
-    assert bars(below) == {(0.4, 0.5, 0.0, 7.0), (0.8, 0.9, 0.0, 30.0)}
-    diagonal = above.lines[0].get_xydata().tolist()
-    assert diagonal == [[0, 0], [1, 1]]
-    assert figures[0].get_suptitle() == "A title\nECE 34.4 %"
-    assert above.get_ylabel() == "accuracy"
-    assert below.get_ylabel() == "examples"
-    assert below.get_xlabel().startswith("confidence")
+def test_tensors_are_drawn_as_arrays_are():
+    weights = torch.tensor(softmax(3, 5), dtype=torch.bfloat16, requires_grad=True)
+    axes = heat_map(weights, tokens(3), tokens(5), title="A title")
+    assert np.array_equal(axes.images[0].get_array(), weights.detach().double().numpy())
+
+
+def test_weights_of_nothing_and_numbers_that_are_none_are_drawn(tmp_path):
+    save_figure(heat_map(np.zeros((3, 2)), tokens(3), tokens(2), title="A title"), tmp_path / "a.png")
+    save_figure(heat_map([[np.nan, 0.5]], ["a"], tokens(2), title="A title"), tmp_path / "b.png")
 
 
 @pytest.mark.parametrize(
-    ("bins", "named"),
+    ("draw", "said"),
     [
-        ([TOO_SURE], {"too confident"}),
-        ([NOT_SURE_ENOUGH], {"not confident enough"}),
-        ([TOO_SURE, NOT_SURE_ENOUGH], {"too confident", "not confident enough"}),
-        ([Drawn(0.5, 0.6, 4, 0.5625, 0.5625)], set()),
+        (
+            lambda: heat_map(softmax(3, 5), tokens(5), tokens(3), title=""),
+            r"weights are \[3, 5\].* 5 rows and 3 columns",
+        ),
+        (lambda: heat_map(softmax(3, 5)[None], tokens(3), tokens(5), title=""), r"weights are \[1, 3, 5\]"),
+        (lambda: heat_map(np.zeros((0, 0)), [], [], title=""), r"weights are \[0, 0\]"),
+        (
+            lambda: head_grid(softmax(2, 3, 5, 7), [], [], title="", layers=[0], heads=[0]),
+            r"are \[2, 3, 5, 7\], but 1 layers",
+        ),
+        (lambda: bars([1.0], tokens(2), title="", xlabel=""), r"values are \[1\], but there are 2 labels"),
+        (
+            lambda: lines([1.0], ["a"], ["b"], title="", ylabel=""),
+            r"values are \[1\], but 1 lines of 1 points need \[1, 1\]",
+        ),
+        (lambda: grid_table([["a"]], softmax(1, 2), ["x"], tokens(2), title=""), "cells are not 1 rows of 2"),
     ],
 )
-def test_the_legend_names_the_gaps_that_are_there(figures, tmp_path, bins, named):
-    reliability(bins, 0.1, tmp_path / "a.png", "A title")
-    legend = figures[0].axes[0].get_legend()
-    assert {text.get_text() for text in legend.get_texts()} == named | {"accuracy", "perfect calibration"}
-
-
-def test_nothing_is_drawn_over_anything_else(figures, tmp_path):
-    """A legend, the title and the bars have a place of their own, whatever the accuracies and the title's length."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    full = [Drawn(place / 15, (place + 1) / 15, 99_999, (place + 0.5) / 15, 1.0) for place in range(15)]
-    reliability(full, 0.5, tmp_path / "a.png", "a title that goes on and on " * 6)
-    figure = figures[0]
-    above, below = figure.axes
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
-    title, whole = figure._suptitle.get_window_extent(renderer), figure.bbox
-    legend = above.get_legend().get_window_extent(renderer)
-    assert whole.x0 <= title.x0 < title.x1 <= whole.x1
-    assert title.y1 <= whole.y1
-    assert legend.y1 <= title.y0
-    assert above.get_window_extent(renderer).y1 <= legend.y0
-    assert below.get_tightbbox(renderer).y0 >= 0
+def test_sizes_that_do_not_fit_are_one_sentence(draw, said):
+    with pytest.raises(ConfigError, match=said):
+        draw()
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.PNG", b"\x89PNG")])
-def test_the_ending_chooses_the_format(tmp_path, name, begins):
-    reliability([TOO_SURE], 0.35, tmp_path / name, "A title")
+@pytest.mark.parametrize("drawn", WHOLE)
+def test_the_ending_chooses_the_format_and_letters_no_font_has_are_no_noise(tmp_path, name, begins, drawn):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save_figure(WHOLE[drawn]("日本 A title"), tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(begins)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_dollar_in_the_title_begins_no_formula(tmp_path):
+@pytest.mark.parametrize("drawn", WHOLE)
+def test_text_stays_text_a_dollar_a_dollar_and_the_same_picture_the_same_file(tmp_path, drawn):
+    for name in ("a.svg", "b.svg"):
+        save_figure(WHOLE[drawn]("costs $5 or $6"), tmp_path / name)
+    written = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert ">costs $5 or $6<" in written
+    assert drawn == "head grid" or ">quick1<" in written
+    assert (tmp_path / "b.svg").read_text(encoding="utf-8") == written
+
+
+def test_tokens_with_dollars_begin_no_formula(tmp_path):
+    odd = ["$a$", "$", "_b"]
+    save_figure(heat_map(softmax(3, 3), odd, odd, title="A title"), tmp_path / "a.svg")
+    save_figure(bars([1, 2, 3], odd, title="A title", xlabel="$x$"), tmp_path / "b.svg")
+    save_figure(lines(softmax(3, 3), odd, odd, title="A title", ylabel="$y$"), tmp_path / "c.svg")
+    save_figure(grid_table([odd], softmax(1, 3), ["r"], odd, title="A title"), tmp_path / "d.svg")
+    for path in tmp_path.iterdir():
+        written = path.read_text(encoding="utf-8")
+        assert all(f">{token}<" in written for token in odd), path
+
+
+def test_axes_in_a_figure_within_a_figure_are_saved_with_all_of_it(tmp_path):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    first, second = figure.subfigures(1, 2)
+    second.suptitle("beside it")
+    save_figure(bars([1.0], ["a"], title="A title", xlabel="x", axes=first.subplots()), tmp_path / "a.svg")
+    assert ">beside it<" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+
+
+def test_other_endings_are_refused_and_so_is_what_cannot_be_written(tmp_path):
+    axes = bars([1.0], ["a"], title="A title", xlabel="x")
+    with pytest.raises(ConfigError, match=r"^the picture .*a\.gif must end in \.png or \.svg$"):
+        save_figure(axes, tmp_path / "a.gif")
+    with pytest.raises(
+        ConfigError, match=r"^the picture .*nowhere/a\.png cannot be written: No such file or directory$"
+    ):
+        save_figure(axes, tmp_path / "nowhere" / "a.png")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(ConfigError, match=r"^the picture .*folder\.png cannot be written: Is a directory$"):
+        save_figure(axes, tmp_path / "folder.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
+
+
+@pytest.mark.parametrize("drawn", WHOLE)
+def test_drawing_leaves_the_settings_of_matplotlib_alone(tmp_path, drawn):
     import matplotlib
 
-    with matplotlib.rc_context({"svg.fonttype": "none"}):  # letters as letters, not as outlines
-        reliability([TOO_SURE], 0.35, tmp_path / "a.svg", "costs $5 or $6")
-    assert ">costs $5 or $6<" in (tmp_path / "a.svg").read_text(encoding="utf-8")
-
-
-def test_other_endings_are_refused_before_anything_is_drawn(tmp_path):
-    with pytest.raises(ConfigError, match=r"a\.gif must end in \.png or \.svg"):
-        reliability([TOO_SURE], 0.35, tmp_path / "a.gif", "A title")
-    assert not list(tmp_path.iterdir())
-
-
-def test_drawing_leaves_the_settings_of_matplotlib_alone(tmp_path):
-    import matplotlib
-
-    with matplotlib.rc_context({"font.size": 11}):
-        before = dict(matplotlib.rcParams)
-        reliability([TOO_SURE], 0.35, tmp_path / "a.png", "A title")
+    with matplotlib.rc_context({"font.size": 7, "font.family": ["serif"]}):
+        before, filters = dict(matplotlib.rcParams), list(warnings.filters)
+        save_figure(WHOLE[drawn]("A title"), tmp_path / "a.png")
         assert dict(matplotlib.rcParams) == before
+        assert warnings.filters == filters
+    assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda path: reliability([TOO_SURE], 0.35, path, "A title"),
-        lambda path: heat_map(path, np.full((1, 2), 0.5), ["a"], ["b", "c"], title="A title"),
-    ],
-    ids=["reliability", "heat map"],
-)
-def test_without_matplotlib_a_sentence_says_what_to_do(monkeypatch, tmp_path, draw):
-    draw(tmp_path / "a.png")
-    assert (tmp_path / "a.png").exists()
+@pytest.mark.parametrize("drawn", WHOLE)
+def test_without_matplotlib_a_sentence_says_what_to_do(monkeypatch, drawn):
+    WHOLE[drawn]("A title")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtra, match=r"needs matplotlib, .* pip install 'manyheads\[look\]'$"):
-        draw(tmp_path / "b.png")
-    assert not (tmp_path / "b.png").exists()
+    with pytest.raises(MissingExtra, match=r"^A picture needs matplotlib, .* pip install 'manyheads\[look\]'$"):
+        WHOLE[drawn]("A title")

@@ -120,7 +120,7 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     ("asked", "said"),
     [
         ({"layers": [2]}, "there is no layer 2; the model has 2, counted from 0"),
-        ({"heads": [3]}, "there is no head 3; a layer has 3, counted from 0"),
+        ({"heads": [3]}, "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
         ({"layers": [-1]}, "there is no layer -1"),
     ],
 )

@@ -1,0 +1,164 @@
+"""`manyheads look MODEL "a text"`, `manyheads look MODEL --importance`, `manyheads look --positions rotary`"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def look(
+    model: Annotated[
+        Path | None, typer.Argument(help="A run directory, or a model directory of ours or of transformers.")
+    ] = None,
+    text: Annotated[str | None, typer.Argument(help="What the model reads.")] = None,
+    second: Annotated[
+        str | None, typer.Argument(help="An encoder's second text, or the translation to look at.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page; look.html unless another file is asked for.", metavar="FILE.html")
+    ] = None,
+    png: Annotated[Path | None, typer.Option(help="A figure for a paper.", metavar="FILE.png")] = None,
+    svg: Annotated[Path | None, typer.Option(help="The same, to scale.", metavar="FILE.svg")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="The arrays.", metavar="FILE.json")] = None,
+    tokens: Annotated[int, typer.Option(help="How many tokens a language model goes on for.")] = 0,
+    layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 0.", metavar="NUMBER")] = None,
+    head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.", metavar="NUMBER")] = None,
+    attention: Annotated[
+        str | None, typer.Option(help="Of a translator, what a figure is of: cross, encoder or decoder.")
+    ] = None,
+    show: Annotated[
+        str,
+        typer.Option(help="What a figure is of, or is printed: attention, heads, rollout, lens or norms."),
+    ] = "attention",
+    importance: Annotated[
+        bool, typer.Option("--importance", help="Rank heads by what is lost without each; takes the data below.")
+    ] = False,
+    by: Annotated[str | None, typer.Option(help="Of a translator: loss or bleu.")] = None,
+    source: Annotated[list[Path] | None, typer.Option(help="Sentences for a translator.", metavar="FILE…")] = None,
+    target: Annotated[list[Path] | None, typer.Option(help="Their translations.", metavar="FILE…")] = None,
+    pairs: Annotated[list[Path] | None, typer.Option(help="Both in one file.", metavar="FILE…")] = None,
+    texts: Annotated[
+        list[str] | None, typer.Option("--text", help="Texts for a language model, masked or not.", metavar="FILE…")
+    ] = None,
+    data: Annotated[list[Path] | None, typer.Option(help="Examples for all other models.", metavar="FILE…")] = None,
+    positions: Annotated[
+        str | None,
+        typer.Option(
+            help="Draw positions, with commas between: sinusoidal, learned, relative, buckets, rotary, alibi, linear, "
+            "ntk, dynamic_ntk, yarn or llama3; own: those of the model.",
+            metavar="KINDS",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Look inside a model: what each head attends to, what each layer would say, which heads matter."""
+    from manyheads.core.errors import ConfigError
+    from manyheads.core.files import refuse_unwritable
+
+    files = {".html": out, ".png": png, ".svg": svg, ".json": as_json}
+    for ending, path in files.items():
+        if path is not None:
+            if path.suffix.lower() != ending:
+                raise ConfigError(f"{path} must end in {ending}")
+            refuse_unwritable(path)
+    if positions is not None:
+        _positions(positions, model, files)
+    elif model is None:
+        raise ConfigError("there is nothing to look at; give a model and a text, or --positions")
+    elif importance:
+        given = {"sources": source, "targets": target, "pairs": pairs, "texts": texts, "data": data}
+        _importance(model, by, {name: value or () for name, value in given.items()}, files, device)
+    elif text is None:
+        raise ConfigError(f"there is no text to look at; give one behind {model}, in quotes")
+    else:
+        options: dict[str, Any] = {"tokens": tokens, "layer": layer, "head": head, "device": device}
+        _text(model, text, second, options, show, attention, files)
+
+
+def _text(
+    model: Path, text: str, second: str | None, options: dict[str, Any], show: str, attention: str | None, files: dict
+) -> None:
+    from manyheads.look.drawing import save_figure
+    from manyheads.tasks.look import look_inside
+    from manyheads.tasks.look_pictures import picture, tables
+
+    inside = look_inside(model, text, second, **options)
+    shown = tables(inside, show, attention)  # before anything is written: it may not be there
+    print(inside.text)
+    for grid in shown:
+        _print(grid)
+    if show == "attention" and not any(files.values()):
+        files[".html"] = Path("look.html")
+    if files[".html"]:
+        inside.page().save(files[".html"])
+    for ending in (".png", ".svg"):
+        if files[ending]:
+            save_figure(picture(inside, show, attention), files[ending])
+    if files[".json"]:
+        _write_json(inside.arrays(), files[".json"])
+    _say_written(files)
+
+
+def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, device: str) -> None:
+    from dataclasses import asdict
+
+    from manyheads.core.errors import ConfigError
+    from manyheads.look.drawing import save_figure
+    from manyheads.tasks.importance import measure_of, rank_heads
+    from manyheads.tasks.look import called
+    from manyheads.tasks.look_pictures import importance_picture, importance_table
+
+    if files[".html"]:
+        raise ConfigError("--importance is a table and a figure; give --png, --svg or --json")
+    found = rank_heads(measure_of(model, by=by, device=device, **data))
+    _print(importance_table(found))
+    for ending in (".png", ".svg"):
+        if files[ending]:
+            save_figure(importance_picture(called(model), found), files[ending])
+    if files[".json"]:
+        _write_json(asdict(found), files[".json"])
+    _say_written(files)
+
+
+def _positions(kinds: str, model: Path | None, files: dict) -> None:
+    from manyheads.core.errors import ConfigError
+    from manyheads.tasks.look_positions import draw_positions, position_arrays
+
+    if files[".html"]:
+        raise ConfigError("--positions are a figure; give --png, --svg or --json")
+    named = [kind.strip() for kind in kinds.split(",") if kind.strip() and not (model and kind.strip() == "own")]
+    if not any(files.values()):
+        files[".png"] = Path("positions.png")
+    for ending in (".png", ".svg"):
+        if files[ending]:
+            draw_positions(named, model=model, out=files[ending])
+    if files[".json"]:
+        _write_json(position_arrays(named, model=model), files[".json"])
+    _say_written(files)
+
+
+def _print(grid: Any) -> None:
+    from rich.console import Console
+
+    from manyheads.look.grid import as_text
+
+    # What is no terminal has no width, and a file should not depend on where it was written.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    console.print()
+    console.print(as_text(grid, console.width, most=len(grid.rows)), soft_wrap=True)
+
+
+def _write_json(table: dict[str, Any], path: Path) -> None:
+    from manyheads.core.files import write_atomically
+
+    write_atomically(path, json.dumps(table, ensure_ascii=False) + "\n")
+
+
+def _say_written(files: dict[str, Path | None]) -> None:
+    from manyheads.core.log import say
+
+    for ending, path in files.items():
+        if path is not None:
+            say(f"{path} is written{'; open it in a browser' if ending == '.html' else ''}")

@@ -1,0 +1,263 @@
+"""A page that shows attention: one HTML file that needs neither a network nor a server."""
+
+import json
+import re
+import struct
+import zlib
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import write_atomically
+from manyheads.look.views import View, views_of
+
+FILES = Path(__file__).with_name("page_files")
+LARGEST_PAGE = 25_000_000
+EXACT_WEIGHTS = 200_000  # as many as stay under about a megabyte when each is kept as it is
+LEVELS = (255, 127, 63)
+THUMBNAIL = 32
+LONGEST_IMAGE_SIDE = 1024
+SPECIAL_TOKENS = 8  # more than any known image model puts before its patches
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page as it is saved to a file or shown in a notebook."""
+
+    html: str
+    """The whole file."""
+
+    def save(self, path: Path) -> None:
+        """Writes the page, whole or not at all."""
+        try:
+            write_atomically(Path(path), self.html)
+        except OSError as error:
+            raise ConfigError(f"the page cannot be written to {path}: {error.strerror or error}") from error
+
+    def _repr_html_(self) -> str:
+        # A frame keeps the page's style and scripts apart from the notebook's.
+        style = "width: 100%; height: 760px; border: 0"
+        return f'<iframe title="attention" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
+
+
+def attention_page(
+    weights: Any,
+    tokens: Sequence[str] | None = None,
+    source: Sequence[str] | None = None,
+    *,
+    title: str = "attention",
+    row: int = 0,
+    image: np.ndarray | None = None,
+    patches: tuple[int, int] | None = None,
+) -> Page:
+    """The page of weights and tokens of any library; of an image the tokens may be left out."""
+    if tokens is None:
+        if image is None:
+            raise ConfigError("there are no tokens; only the tokens of an image can be left out")
+        count = _columns(weights)
+        patches = patches or _grid(count, image)
+        tokens = _patch_names(count, patches)
+    return build_page(views_of(weights, tokens, source, row=row), title=title, image=image, patches=patches)
+
+
+def build_page(
+    views: Sequence[View],
+    *,
+    title: str,
+    subtitle: str = "",
+    sections: Sequence[tuple[str, str]] = (),
+    image: np.ndarray | None = None,
+    patches: tuple[int, int] | None = None,
+) -> Page:
+    """The page of these views; each section, a title and an HTML fragment of our own, is a further tab of it."""
+    if not views:
+        raise ConfigError("there is no attention to show on a page")
+    for view in views:
+        _refuse(view)
+    picture = None if image is None else _picture(views[0], image, patches)
+    panels = "".join(
+        f'<section class="panel section" role="tabpanel" id="panel-section-{number}" '
+        f'aria-labelledby="tab-section-{number}" tabindex="0" hidden>{fragment}</section>'
+        for number, (_, fragment) in enumerate(sections)
+    )
+    room = LARGEST_PAGE - 1_000_000 - len(panels) - (len(picture["source"]) if picture else 0)
+    levels, blocks = _packed(views, room)
+    data = {
+        "views": [_described(view, picture) for view in views],
+        "sections": [name for name, _ in sections],
+        "picture": picture,
+        "levels": levels,
+    }
+    parts = {
+        "title": _references(escape(title)),
+        "subtitle": _references(escape(subtitle)),
+        "style": (FILES / "page.css").read_text(encoding="utf-8"),
+        "modules": json.dumps({"imports": dict(_modules())}),
+        "panels": _references(panels),
+        "precision": _precision(levels),
+        # A token may read </script>, which would end the block that it stands in.
+        "data": json.dumps(data).replace("<", "\\u003c"),
+        "thumbnails": _block(b"".join(_thumbnails(view.weights).tobytes() for view in views)),
+        "weights": "\n".join(blocks),
+    }
+    template = (FILES / "page.html").read_text(encoding="utf-8")
+    # In one pass, so that a title which looks like a place in the template stays a title.
+    return Page(re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template))
+
+
+def _refuse(view: View) -> None:
+    """Only numbers between 0 and 1 are weights."""
+    if not view.weights.size:
+        raise ConfigError(
+            f"the weights of {view.title} are of shape {view.weights.shape}, which leaves nothing to show"
+        )
+    low, high = float(view.weights.min()), float(view.weights.max())
+    if not (low >= -1e-3 and high <= 1 + 1e-3):  # written so that what is not a number is refused too
+        raise ConfigError(
+            f"the weights of {view.title} go from {low:.3g} to {high:.3g}; they must lie between 0 and 1, "
+            "as they do after the softmax"
+        )
+
+
+def _described(view: View, picture: dict[str, Any] | None) -> dict[str, Any]:
+    """All of a view but its weights."""
+    tokens = picture and picture["special"] + picture["rows"] * picture["columns"]
+    return {
+        "kind": view.kind,
+        "title": view.title,
+        "rows": view.rows,
+        "columns": view.columns,
+        "layers": view.layers,
+        "heads": view.heads,
+        "rowsArePatches": len(view.rows) == tokens,
+        "columnsArePatches": len(view.columns) == tokens,
+    }
+
+
+def _modules() -> Iterator[tuple[str, str]]:
+    """Each script under the name by which the others import it, so that several plain files need no build step."""
+    for path in sorted(FILES.glob("*.js")):
+        yield f"manyheads/{path.stem}", "data:text/javascript;base64," + b64encode(path.read_bytes()).decode()
+
+
+def _references(html: str) -> str:
+    """HTML in ASCII, so that half a surrogate pair, which has no place in UTF-8, can be saved."""
+    return html.encode("ascii", "xmlcharrefreplace").decode()
+
+
+def _precision(levels: int | None) -> str:
+    if levels is None:
+        return "Weights are kept as given and shown with 3 digits."
+    return (
+        f"Weights are kept in {levels} steps of their square root: "
+        f"one of 1 is exact to ±{1 / levels:.3f}, one of 0.01 to ±{0.1 / levels:.4f}."
+    )
+
+
+def encoded(weights: np.ndarray, levels: int | None) -> bytes:
+    """Weights as they are kept: float32, or the number of the nearest of so many steps of their square root."""
+    if levels is None:
+        return weights.astype("<f4").tobytes()
+    # Most weights of a long text are small, and it is among small numbers that a square root has its steps.
+    return np.round(levels * np.sqrt(weights.clip(0, 1))).astype(np.uint8).tobytes()
+
+
+def _block(content: bytes) -> str:
+    return b64encode(zlib.compress(content, 6)).decode()
+
+
+def _packed(views: Sequence[View], room: int) -> tuple[int | None, list[str]]:
+    """A block for each layer of each view, and in how many steps; the finest that fit into the room are taken."""
+    exact = sum(view.weights.size for view in views) <= EXACT_WEIGHTS
+    for levels in (None,) if exact else LEVELS:
+        blocks, left = [], room
+        for block in _blocks(views, levels):
+            blocks.append(block)
+            left -= len(block)
+            if left < 0 and levels not in (None, LEVELS[-1]):
+                break
+        else:
+            return levels, blocks
+    raise AssertionError("the coarsest steps are always taken")
+
+
+def _blocks(views: Sequence[View], levels: int | None) -> Iterator[str]:
+    for number, view in enumerate(views):
+        for layer, weights in enumerate(view.weights):
+            content = _block(encoded(weights, levels))
+            yield f'<script type="application/octet-stream" id="weights-{number}-{layer}">{content}</script>'
+
+
+def _thumbnails(weights: np.ndarray) -> np.ndarray:
+    """The largest weight of each tile of at most 32 × 32 of every head, in the steps of `encoded`."""
+    for axis in (2, 3):
+        size = weights.shape[axis]
+        tiles = min(size, THUMBNAIL)
+        weights = np.maximum.reduceat(weights, np.arange(tiles) * size // tiles, axis=axis)
+    return np.frombuffer(encoded(weights, 255), np.uint8)
+
+
+def _columns(weights: Any) -> int:
+    """How many tokens the weights look at, whatever they come in."""
+    if isinstance(weights, Mapping):
+        weights = next(iter(weights.values()))
+    if isinstance(weights, list | tuple) and hasattr(weights[0], "shape"):
+        weights = weights[0]
+    return int(np.shape(weights)[-1])
+
+
+def _grid(tokens: int, image: np.ndarray) -> tuple[int, int]:
+    """The rows and columns of patches that have the image's proportions."""
+    proportion = image.shape[0] / image.shape[1]
+    for special in range(min(SPECIAL_TOKENS, tokens - 1) + 1):
+        rows = max(1, round(sqrt((tokens - special) * proportion)))
+        columns = (tokens - special) // rows
+        if rows * columns == tokens - special and round(columns * proportion) == rows:
+            return rows, columns
+    raise ConfigError(f"{tokens} tokens are no grid of the image's proportions; give patches=(rows, columns)")
+
+
+def _patch_names(tokens: int, patches: tuple[int, int]) -> list[str]:
+    """[CLS] for the first token before the patches, and then the row and column of each."""
+    rows, columns = patches
+    before = ["[CLS]", *(f"[{number}]" for number in range(1, SPECIAL_TOKENS))][: max(0, tokens - rows * columns)]
+    return before + [f"{row},{column}" for row in range(rows) for column in range(columns)]
+
+
+def _picture(view: View, image: np.ndarray, patches: tuple[int, int] | None) -> dict[str, Any]:
+    """The image, and where on it the tokens lie."""
+    image = np.asarray(image)
+    if image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise ConfigError(f"the image is of shape {image.shape}; it must be [height, width, 3]")
+    rows, columns = patches or _grid(len(view.columns), image)
+    special = len(view.columns) - rows * columns
+    if special < 0:
+        raise ConfigError(f"{rows} × {columns} patches are more than the {len(view.columns)} tokens of the weights")
+    if image.dtype != np.uint8:
+        image = np.round(np.nan_to_num(image.astype(np.float32)).clip(0, 1) * 255).astype(np.uint8)
+    step = -(-max(image.shape[:2]) // LONGEST_IMAGE_SIDE)
+    source = "data:image/png;base64," + b64encode(_png(image[::step, ::step])).decode()
+    return {"rows": rows, "columns": columns, "special": special, "source": source}
+
+
+def _png(image: np.ndarray) -> bytes:
+    """An image as a PNG file: a signature and three chunks, each with its length and checksum."""
+    height, width, _ = image.shape
+    # Every line begins with the number of its filter; 0 is none.
+    lines = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], axis=1)
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 6)),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+        for name, content in chunks
+    )

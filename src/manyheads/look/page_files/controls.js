@@ -1,0 +1,136 @@
+/** The tabs, the controls above what is shown, and the line that says what that is. */
+
+import { page } from "manyheads/store";
+import { colourOf, isDark, SLOTS } from "manyheads/colours";
+import { change, changeView, chooseHead, state, toggleHead, whenChanged } from "manyheads/state";
+import { foundOn, leadingHead, otherSide, selectionText, view } from "manyheads/state";
+import { element, rove, SIDEWAYS } from "manyheads/tokens";
+
+const byId = (name) => document.getElementById(name);
+// Which control has a use in which view; sections have none.
+const USES = {
+  kinds: ["model", "head", "matrix", "image"],
+  "layer-control": ["head", "matrix", "image"],
+  "heads-control": ["head", "matrix", "image"],
+  "search-control": ["head", "matrix"],
+  swap: ["head", "matrix", "image"],
+};
+
+/** Makes every control, and keeps each as the choice is. */
+export function makeControls() {
+  makeTabs();
+  makeKinds();
+  makeHeads();
+  byId("layer").addEventListener("input", (event) => change({ layer: Number(event.target.value) }));
+  byId("search").addEventListener("input", (event) => change({ search: event.target.value }));
+  byId("swap").addEventListener("click", () => change({ lead: otherSide(state.lead), pinned: null }));
+  byId("fit").addEventListener("click", () => change({ fit: !state.fit }));
+  byId("theme").addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    change({ theme: null });
+  });
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => change({ theme: null }));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") change({ pinned: null, search: "" });
+  });
+  whenChanged(showControls);
+}
+
+function makeTabs() {
+  const names = [["model", "Model"], ["head", "Head"], ["matrix", "Matrix"]];
+  if (page.picture) names.push(["image", "Image"]);
+  page.sections.forEach((title, number) => names.push([`section-${number}`, title]));
+  for (const [name, title] of names) {
+    const settings = { type: "button", role: "tab", dir: "auto", id: `tab-${name}`, "data-tab": name };
+    const tab = element("button", { ...settings, "aria-controls": `panel-${name}` }, title);
+    tab.addEventListener("click", () => change({ tab: name }));
+    byId("tabs").append(tab);
+  }
+  rove(byId("tabs"), "button", () => ({ ArrowRight: 1, ArrowLeft: -1 }), (tab) => tab.click());
+}
+
+function makeKinds() {
+  page.views.forEach(({ kind, title }, number) => {
+    const settings = { type: "button", role: "radio", "data-kind": kind, "aria-label": title };
+    const button = element("button", settings, title.replace(/ self-attention$/, ""));
+    button.addEventListener("click", () => changeView(number));
+    byId("kinds").append(button);
+  });
+  rove(byId("kinds"), "button", () => SIDEWAYS, (button) => button.click());
+}
+
+function makeHeads() {
+  byId("heads").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    const head = Number(button.dataset.place);
+    if (state.tab === "head") toggleHead(head);
+    else chooseHead(head);
+  });
+  rove(byId("heads"), "button", () => SIDEWAYS, (button) => state.tab !== "head" && button.click());
+}
+
+function showControls(names) {
+  for (const tab of byId("tabs").children) {
+    const chosen = tab.dataset.tab === state.tab;
+    tab.setAttribute("aria-selected", chosen);
+    tab.tabIndex = chosen ? 0 : -1;
+    byId(`panel-${tab.dataset.tab}`).hidden = !chosen;
+  }
+  for (const [name, tabs] of Object.entries(USES)) byId(name).hidden = !tabs.includes(state.tab);
+  byId("kinds").hidden ||= page.views.length === 1;
+  byId("layer-control").hidden ||= view().layers.length === 1;
+  byId("heads-control").hidden ||= view().heads.length === 1;
+  [...byId("kinds").children].forEach((button, number) => {
+    button.setAttribute("aria-checked", number === state.view);
+    button.tabIndex = number === state.view ? 0 : -1;
+  });
+  showLayer();
+  showHeads(names);
+  showSearch();
+  byId("swap").setAttribute("aria-pressed", state.lead === "column");
+  byId("fit").setAttribute("aria-pressed", state.fit);
+  byId("theme").textContent = isDark() ? "Light" : "Dark";
+  byId("theme").setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"}`);
+  const text = selectionText();
+  if (byId("selection").textContent !== text) byId("selection").textContent = text;
+}
+
+function showLayer() {
+  const slider = byId("layer");
+  slider.max = view().layers.length - 1;
+  slider.value = state.layer;
+  slider.setAttribute("aria-valuetext", `layer ${view().layers[state.layer]}`);
+  byId("layer-number").textContent = view().layers[state.layer];
+}
+
+function showHeads(names) {
+  const whole = byId("heads");
+  if (names.has("view") || !whole.children.length) {
+    const buttons = view().heads.map((number, place) => {
+      const settings = { type: "button", "data-head": number, "data-place": place, "aria-label": `head ${number}` };
+      return element("button", settings, String(number));
+    });
+    whole.replaceChildren(...buttons);
+  }
+  byId("heads-label").textContent = state.tab === "head" ? "Heads" : "Head";
+  const full = state.tab === "head" && state.heads.length === SLOTS.length;
+  [...whole.children].forEach((button, place) => {
+    const alone = place === leadingHead() ? { slot: 0 } : null;
+    const chosen = state.tab === "head" ? state.heads.find(({ head }) => head === place) : alone;
+    button.setAttribute("aria-pressed", Boolean(chosen));
+    button.tabIndex = place === leadingHead() ? 0 : -1;
+    // Not disabled, which the arrow keys could not pass.
+    button.setAttribute("aria-disabled", full && !chosen);
+    button.title = full && !chosen ? "No colour is left: switch another head off first" : "";
+    button.style.setProperty("--head", chosen ? colourOf(chosen.slot) : "");
+    button.style.setProperty("--on-head", isDark() ? "#0c1016" : "#ffffff");
+  });
+}
+
+function showSearch() {
+  const field = byId("search");
+  if (field.value !== state.search) field.value = state.search;
+  const count = state.search ? foundOn("row").size + foundOn("column").size : 0;
+  byId("found").textContent = state.search ? `${count} found` : "";
+}

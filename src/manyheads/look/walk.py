@@ -1,0 +1,128 @@
+"""A calculation step by step: sections of matrices, as text for a terminal or as a page that needs nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import zip_longest
+from textwrap import wrap
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from manyheads.look.grid import GRID_CSS, WIDTH, Grid, as_html, as_text, visible
+
+BETWEEN = 6  # columns of a terminal between two matrices side by side
+
+PAGE_CSS = """
+:root { color-scheme: light dark; --paper: #ffffff; --ink: #17191c; --edge: #d9dde3; --card: #f7f8fa; --accent: #1d4ed8; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #121417; --ink: #e8eaed; --edge: #343a42; --card: #1a1d22; --accent: #8ab4ff; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.5rem clamp(.8rem, 3vw, 2.5rem) 4rem; max-width: 84rem; background: var(--paper);
+  color: var(--ink); font: 1.05rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
+""".strip()  # noqa: E501
+
+WALK_CSS = """
+.walk h1 { font-size: clamp(1.4rem, 3.4vw, 2.1rem); line-height: 1.2; margin: 0 0 .5rem; }
+.walk > p { max-width: 46em; }
+.walk nav { margin: 1rem 0 2rem; } .walk nav ol { margin: 0; padding-left: 1.4em; }
+.walk a { color: var(--accent, #1d4ed8); }
+.walk section { border: 1px solid var(--edge, #8884); border-radius: .6rem; margin: 0 0 1.6rem;
+  padding: .4rem clamp(.7rem, 2vw, 1.6rem) .8rem; background: var(--card, transparent);
+  --grid-paper: var(--card, transparent); }
+.walk h2 { font-size: 1.35rem; margin: .7rem 0 .3rem; }
+.walk section > p { margin: .2rem 0 .4rem; max-width: 46em; opacity: .85; }
+.walk .beside { display: flex; flex-wrap: wrap; gap: 0 3.5rem; align-items: flex-start; }
+.walk .beside > .grid { flex: 0 1 auto; }
+.walk .grid .note { width: 0; min-width: max(100%, min(19em, 78vw)); }
+@media print { .walk section { break-inside: avoid; } .walk nav { display: none; } }
+""".strip()
+
+
+@dataclass(frozen=True)
+class Section:
+    """Some steps of a calculation under one heading."""
+
+    title: str
+    text: str = ""
+    rows: list[tuple[Grid, ...]] = field(default_factory=list)
+    """The steps in order; those of one row are shown side by side, where there is place."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A calculation, step by step."""
+
+    title: str
+    introduction: str
+    sections: list[Section]
+
+    @property
+    def steps(self) -> list[Grid]:
+        """Every matrix, in order."""
+        return [grid for section in self.sections for row in section.rows for grid in row]
+
+    def text(self, width: int = WIDTH) -> str:
+        """All of it as lines of text."""
+        return self.shown(width).plain
+
+    def shown(self, width: int = WIDTH) -> Text:
+        """The same with the colours that a rich console prints on a terminal that has some."""
+        blocks = [_paragraph(self.title, width, style="bold"), _paragraph(self.introduction, width)]
+        for number, section in enumerate(self.sections, start=1):
+            heading = f"{number}. {visible(section.title)}"
+            blocks.append(Text(f"{heading}\n{'─' * cell_len(heading)}", style="bold"))
+            blocks.append(_paragraph(section.text, width))
+            blocks += [_beside(row, width) for row in section.rows]
+        return Text("\n\n", no_wrap=True).join(block for block in blocks if block.plain)
+
+    def html(self) -> str:
+        """A page of its own, which asks nothing of the network, in the colours of the reader's choice."""
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{escape(visible(self.title))}</title><style>{PAGE_CSS}</style></head>"
+            f"<body>{self._repr_html_()}</body></html>\n"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        sections = list(enumerate(self.sections, start=1))
+        links = "".join(f'<li><a href="#step-{number}">{_escaped(each.title)}</a></li>' for number, each in sections)
+        parts = [
+            f"<style>{GRID_CSS}\n{WALK_CSS}</style>",
+            f"<h1>{_escaped(self.title)}</h1><p>{_escaped(self.introduction)}</p><nav><ol>{links}</ol></nav>",
+        ]
+        for number, section in sections:
+            text = f"<p>{_escaped(section.text)}</p>" if section.text else ""
+            rows = "".join(f'<div class="beside">{"".join(map(as_html, row))}</div>' for row in section.rows)
+            heading = f"<h2>{number}. {_escaped(section.title)}</h2>"
+            parts.append(f'<section id="step-{number}">{heading}{text}{rows}</section>')
+        return f'<main class="walk">{"".join(parts)}</main>'
+
+
+def _escaped(text: str) -> str:
+    return escape(visible(text))
+
+
+def _paragraph(text: str, width: int, style: str = "") -> Text:
+    return Text("\n".join(wrap(visible(text), width)), style=style)
+
+
+def _beside(grids: Sequence[Grid], width: int) -> Text:
+    """Matrices side by side if they fit, else one below the other."""
+    share = (width - BETWEEN * (len(grids) - 1)) // max(len(grids), 1)
+    narrow = [as_text(grid, share) for grid in grids]
+    parts = [text.split("\n", allow_blank=True) for text in narrow]
+    sizes = [max(line.cell_len for line in lines) for lines in parts]
+    if len(grids) < 2 or max(sizes) > share or any(text.plain.endswith("columns)") for text in narrow):
+        return Text("\n\n").join(as_text(grid, width) for grid in grids)
+    lines = []
+    for together in zip_longest(*parts, fillvalue=Text()):
+        line = Text()
+        for part, size in zip(together, sizes):
+            line.append_text(part)
+            line.append(" " * (size - part.cell_len + BETWEEN))
+        line.rstrip()
+        lines.append(line)
+    return Text("\n").join(lines)

@@ -1,0 +1,90 @@
+"""What was seen of a model, as figures for a paper."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from manyheads.core.errors import ConfigError
+from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
+from manyheads.look.grid import Grid, of_numbers, shades_of
+from manyheads.tasks.importance import Importance
+from manyheads.tasks.look import Inside
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHOWS = ("attention", "heads", "rollout", "lens", "norms")
+
+
+def refuse_other(show: str) -> None:
+    """What cannot be shown is refused."""
+    if show not in SHOWS:
+        raise ConfigError(f"there is nothing called {show} to show; there are {', '.join(SHOWS)}")
+
+
+def picture(inside: Inside, show: str = "attention", kind: str | None = None) -> "Axes | Figure":
+    """One of: the attention of a head, or the mean of the last layer's; all heads; rollout; logit lens; norms."""
+    refuse_other(show)
+    if show == "lens":
+        grid = inside.grid("logit lens")
+        return grid_table(grid.cells, grid.shades, grid.rows, grid.columns, title=f"{inside.model}: logit lens")
+    if show == "norms":
+        return _norms(inside, kind)
+    view = inside.view(kind)
+    if show == "heads":
+        title = f"{inside.model}: {view.title}"
+        return head_grid(view.weights, view.rows, view.columns, title=title, layers=view.layers, heads=view.heads)
+    if show == "rollout":
+        rolled = inside.rollout(kind)
+        title = f"{inside.model}: {rolled.title}, up to layer {rolled.layers[-1]}"
+        return heat_map(rolled.weights[-1, 0], rolled.rows, rolled.columns, title=title)
+    which = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(view.heads)} heads"
+    title = f"{inside.model}: {view.title}, layer {view.layers[-1]}, {which}"
+    return heat_map(view.weights[-1].mean(axis=0), view.rows, view.columns, title=title)
+
+
+def _norms(inside: Inside, kind: str | None) -> "Axes":
+    """The length of each token's vector from layer to layer."""
+    grids = [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
+    grid = next((grid for grid in grids if kind and grid.title.endswith(kind)), grids[-1])
+    values = np.array([[float(cell) for cell in row] for row in grid.cells]).T
+    title = f"{inside.model}: {grid.title[0].lower()}{grid.title[1:]}"
+    return lines(values, grid.columns, grid.rows, title=title, ylabel="length of the vector")
+
+
+def importance_picture(model: str, importance: Importance) -> "Axes":
+    """A bar for each head, the one most missed on top."""
+    better = "lost" if importance.measure != "loss" else "gained"
+    return bars(
+        [head.lost for head in importance.heads],
+        [head.name for head in importance.heads],
+        title=f"{model}: what each head is worth ({importance.measure} {importance.whole:.3f} with all)",
+        xlabel=f"{importance.measure} {better} without it",
+    )
+
+
+def importance_table(importance: Importance) -> Grid:
+    """The heads, the one most missed first."""
+    rows = [head.name for head in importance.heads]
+    cells = [[f"{head.score:.4f}", f"{head.lost:+.4f}"] for head in importance.heads]
+    shades = shades_of(np.array([[0.0, head.lost] for head in importance.heads]))
+    note = f"{importance.measure} with all heads: {importance.whole:.4f}"
+    return Grid("What each head is worth", cells, rows, [f"{importance.measure} without it", "lost"], shades, note=note)
+
+
+def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
+    """What is printed of what is shown; of attention, which is a picture, nothing."""
+    refuse_other(show)
+    if show == "lens":
+        return [inside.grid("logit lens")]
+    if show == "norms":
+        return [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
+    if show == "heads":
+        wanted = f"Heads of {inside.view(kind).title if kind else ''}"
+        return [grid for grid in inside.grids if grid.title.startswith(wanted)]
+    if show == "rollout":
+        rolled = inside.rollout(kind)
+        return [of_numbers(rolled.title, rolled.weights[-1, 0], rolled.rows, rolled.columns)]
+    inside.view(kind)
+    return []

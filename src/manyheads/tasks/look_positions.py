@@ -1,0 +1,84 @@
+"""What positions tell a model, by the name of their kind or as a trained model has them: a picture or its numbers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.interop.directory import load_model
+from manyheads.look.drawing import refuse_ending, save_figure
+from manyheads.look.position_figures import draw
+from manyheads.look.positions import NAMES, Study, name_of, refuse_name, study, study_of
+from manyheads.nn.positions import SCALINGS, Positions, Rotary
+
+
+def draw_positions(
+    kinds: Sequence[str], *, positions: int = 128, width: int = 64, model: Path | None = None, out: Path
+) -> None:
+    """Saves a picture with a row for each kind; of a model, whose width counts then, its own if none is named."""
+    refuse_ending(out)
+    save_figure(draw(_studies(kinds, positions, width, model)), out)
+
+
+def position_arrays(
+    kinds: Sequence[str], *, positions: int = 128, width: int = 64, model: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """The numbers of that picture as nested lists: for each kind, for each panel."""
+    return {each.name: each.arrays() for each in _studies(kinds, positions, width, model)}
+
+
+def _studies(kinds: Sequence[str], positions: int, width: int, model: Path | None) -> list[Study]:
+    for kind in kinds:
+        refuse_name(kind)
+    if model is not None:
+        return _of_model(model, list(dict.fromkeys(kinds)), positions)
+    if not kinds:
+        raise ConfigError(f"name the positions to draw, from {', '.join(NAMES)}, or give a model")
+    return [study(kind, positions=positions, width=width) for kind in dict.fromkeys(kinds)]
+
+
+def _of_model(path: Path, kinds: list[str], positions: int) -> list[Study]:
+    """Kinds that the model has as it has them, others in its sizes."""
+    model, _ = load_model(path)
+    config, stacks = model.config, _stacks(model)
+    own = name_of(next(iter(stacks.values())))
+    head_width = getattr(config, "key_width", None) or config.width // config.heads
+    base = next((module.base for module in stacks.values() if isinstance(module, Rotary)), 10_000.0)
+    found = []
+    for kind in kinds or [own]:
+        if kind == own:
+            found += [
+                _called(study_of(module, positions=positions, width=config.width), path, stack)
+                for stack, module in stacks.items()
+            ]
+        elif kind == "learned":
+            raise ConfigError(f"the positions of {path} are {own}; there are no learned ones to see")
+        else:
+            # What is added is as wide as the model; the others work inside a head.
+            wide = config.width if kind == "sinusoidal" else head_width
+            found.append(study(kind, positions=positions, width=wide, heads=config.heads, base=base))
+    return found
+
+
+def _stacks(model: nn.Module) -> dict[str, Positions]:
+    """The positions of each side of a model, or of all of it under no name; one alone where both know the same."""
+    stacks: dict[str, Positions] = {}
+    for name, module in model.named_modules():
+        # Attention that is told nothing of positions holds the plain class.
+        if isinstance(module, Positions) and type(module) is not Positions:
+            side = next((each for each in ("encoder", "decoder") if each in name.split(".")), "")
+            stacks.setdefault(side, module)
+    if not stacks:
+        refuse_name("none")
+    if all(name_of(module) in ("sinusoidal", "rotary", *SCALINGS) for module in stacks.values()):
+        return {"": next(iter(stacks.values()))}
+    return stacks
+
+
+def _called(each: Study, path: Path, stack: str) -> Study:
+    """A study with the model and the side of it that it is of."""
+    owner = ", ".join(filter(None, (path.resolve().name, stack)))
+    return replace(each, name=" ".join(filter(None, (stack, each.name))), title=f"{owner}: {each.title}")

@@ -1,0 +1,112 @@
+"""`manyheads walk` as a person types it."""
+
+import random
+
+import pytest
+
+from manyheads.interop.directory import save_model
+from manyheads.models.bert import BertConfig, MaskedBert
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+
+from .conftest import WORDS, called, typed
+
+TEXT = "the old cat sees a red tree"
+
+
+@pytest.fixture(scope="module")
+def gpt(tmp_path_factory):
+    tokenizer = LanguageTokenizer.train([TEXT] * 3, 280)
+    model = GPT(GPTConfig(context=13, width=12, layers=2, heads=3, vocabulary=len(tokenizer), end=tokenizer.end))
+    path = tmp_path_factory.mktemp("models") / "gpt"
+    save_model(path, model, tokenizer, "")
+    return path
+
+
+@pytest.fixture(scope="module")
+def masked(tmp_path_factory):
+    tokenizer = EncoderTokenizer.train([TEXT] * 3, 60)
+    config = BertConfig(context=13, width=12, layers=2, heads=3, vocabulary=len(tokenizer))
+    path = tmp_path_factory.mktemp("models") / "masked"
+    save_model(path, MaskedBert(config), tokenizer, "")
+    return path
+
+
+def refused(*arguments) -> str:
+    found = called("walk", *arguments)
+    assert (found.code, found.out) == (2, ""), found
+    assert found.err.startswith("manyheads: ")
+    assert len(found.err.splitlines()) == 1
+    return found.err
+
+
+def test_without_a_model_it_walks_through_the_lectures_in_a_process_of_its_own():
+    found = typed("walk")
+    assert (found.code, found.err) == (0, "")
+    assert "\x1b" not in found.out
+    lines = found.out.splitlines()
+    assert any("8.4853" in line and "4.0000" in line for line in lines)  # ours beside the slide's
+    assert "divides by 3" in found.out
+    assert max(map(len, lines)) <= 100
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_translator_that_has_learned_its_words_looks_where_they_are_from(run):
+    words = random.Random(3).sample(list(WORDS), 4)
+    found = called("walk", run, " ".join(words))
+    assert (found.code, found.err) == (0, "")
+    german = " ".join(WORDS[word] for word in words)
+    assert f"writes {german!r}" in found.out
+    for side in ("encoder", "decoder"):
+        other = called("walk", run, " ".join(words), "--attention", side, "--head", 1, "--layer", 0)
+        assert f"{side} self-attention, head 1" in other.out
+
+
+def test_a_language_model_ends_with_candidates(gpt):
+    found = called("walk", gpt, TEXT, "--layer", 1, "--head", 2, "--count", 3)
+    assert found.code == 0
+    assert "Layer 1: self-attention, head 2" in found.out
+    assert "softmax(masked)" in found.out
+    assert len(found.out[found.out.index("\ncandidates") :].strip().splitlines()) == 2 + 3
+
+
+def test_a_masked_language_model_guesses(masked):
+    found = called("walk", masked, "the [MASK] sees a tree")
+    assert found.code == 0
+    assert "E[id] + S[segment] + P[position]" in found.out
+    assert "the hidden word 1" in found.out
+
+
+def test_a_page_is_written_whole_and_needs_no_network(gpt, tmp_path):
+    page = tmp_path / "walk.html"
+    found = called("walk", gpt, TEXT, "--html", page)
+    assert (found.code, found.out, found.err) == (0, "", "")
+    content = page.read_text(encoding="utf-8")
+    assert content.startswith("<!doctype html>")
+    assert content.endswith("</html>\n")
+    assert "prefers-color-scheme: dark" in content
+    for asked in ("://", "<script", "<link", "src=", "@import", "url("):
+        assert asked not in content
+    lectures = tmp_path / "lectures.html"
+    assert called("walk", "--html", lectures).code == 0
+    assert "divides by 4" in lectures.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_is_one_sentence(gpt, tmp_path):
+    long = refused(gpt, " ".join([TEXT] * 5))
+    assert "13" in long
+    assert "tokens" in long
+    assert "is empty" in refused(gpt, "  ")
+    assert "no text to walk through" in refused(gpt)
+    assert "no layer 2; the model has 2" in refused(gpt, TEXT, "--layer", 2)
+    assert "no head 7" in refused(gpt, TEXT, "--head", 7)
+    assert "no attention 'cross'" in refused(gpt, TEXT, "--attention", "cross")
+    assert "does not exist" in refused(tmp_path / "nothing", TEXT)
+    assert "is not a device" in refused(gpt, TEXT, "--device", "abacus")
+    assert "0 candidates" in refused(gpt, TEXT, "--count", 0)
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_model_is_opened(tmp_path):
+    assert "no folder" in refused(tmp_path / "nothing", TEXT, "--html", tmp_path / "missing" / "walk.html")
+    assert "folder" in refused(tmp_path / "nothing", TEXT, "--html", tmp_path)
