@@ -9,7 +9,7 @@ from manyheads import MultiHeadAttention, Tokenizer, Transformer, TransformerCon
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.interop.directory import load_model, save_model
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.look_translate import cross_attention, draw_cross_attention
+from manyheads.tasks.look import look_inside
 from manyheads.tasks.translate import decode_all
 
 LINES = ["the cat danced", "the dog sees the old tree", "a bird", "the young cat finds a small red house"]
@@ -163,18 +163,12 @@ def test_weights_recorded_are_those_that_made_the_output(translator):
 def test_cross_attention_is_stacked_layer_by_layer(tmp_path):
     model = made(tmp_path, "deep")  # so deep that block 10 would come before block 2 by name
     translator = Translator.load(tmp_path, device="cpu")
-    weights, rows, columns = cross_attention(translator, LINES[1], LINES[0])
-    assert weights.shape == (model.config.layers, model.config.heads, len(rows), len(columns))
+    view = look_inside(translator, LINES[1], LINES[0]).view("cross")
+    assert view.weights.shape == (model.config.layers, model.config.heads, len(view.rows), len(view.columns))
     source = torch.tensor(translator.tokenizer.encode([LINES[1]]))
     target = torch.tensor(translator.tokenizer.encode([LINES[0]]))
     before = torch.cat([torch.tensor([[model.config.start]]), target[:, :-1]], dim=1)
     with torch.no_grad(), recorded_attention(model) as recorded:
         model(source, before)
     for layer in range(model.config.layers):
-        assert_close(weights[layer], recorded[f"decoder.blocks.{layer}.cross_attention"][0])
-
-
-def test_a_picture_of_it_is_drawn(translator, tmp_path):
-    pytest.importorskip("matplotlib")
-    draw_cross_attention(translator, LINES[0], "die Katze tanzte", tmp_path / "a.png")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+        assert_close(torch.tensor(view.weights[layer]), recorded[f"decoder.blocks.{layer}.cross_attention"][0])

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from manyheads.data.sample.alignment import WordLinks, align
 from manyheads.data.sample.split import draw_sets
 
-__all__ = ["Pair", "sample_corpus"]
+__all__ = ["AlignedPair", "Pair", "sample_alignments", "sample_corpus"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,19 @@ class Pair:
     """German."""
 
 
+@dataclass(frozen=True)
+class AlignedPair(Pair):
+    """A sentence and its translation, and which words of the one render which of the other.
+
+    Links are pairs of word numbers, source first, from 0; words are what whitespace separates.
+    """
+
+    sure: WordLinks
+    """One word plainly renders the other."""
+    possible: WordLinks
+    """The sure links, and those of words that have no plain counterpart: "does" with the verb, "the" with "im"."""
+
+
 def sample_corpus(seed: int = 1, train: int = 20_000, valid: int = 500, test: int = 500) -> dict[str, list[Pair]]:
     """The sample corpus as its "train", "valid" and "test" sets.
 
@@ -26,4 +40,15 @@ def sample_corpus(seed: int = 1, train: int = 20_000, valid: int = 500, test: in
     sets = draw_sets(seed, {"train": train, "valid": valid, "test": test})
     return {
         name: [Pair(sentence.source, sentence.target) for sentence in sentences] for name, sentences in sets.items()
+    }
+
+
+def sample_alignments(
+    seed: int = 1, train: int = 20_000, valid: int = 500, test: int = 500
+) -> dict[str, list[AlignedPair]]:
+    """The "valid" and "test" sets of the sample corpus of these sizes, with the links between their words."""
+    sets = draw_sets(seed, {"train": train, "valid": valid, "test": test})
+    return {
+        name: [AlignedPair(sentence.source, sentence.target, *align(sentence)) for sentence in sets[name]]
+        for name in ("valid", "test")
     }

@@ -87,7 +87,7 @@ class Builder:
 
     def noun(self, tags: tuple[str, ...], used: tuple[str, ...] = ()) -> Noun | None:
         """A noun that carries one of the tags and has not been used yet, or None where there is none."""
-        free = [noun for noun in _choices(tags) if noun.english not in used]
+        free = [noun for noun in _choices(tags) if noun.english not in used] if used else _choices(tags)
         return self.random.choice(free) if free else None
 
     def phrase(self, noun: Noun, *, possessives: tuple[str, ...], plain: float = 0.5, adjective: float = 0.25,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from manyheads.data.sample.lexicon import Adjective, Noun
+from manyheads.data.sample.marks import Thing
 from manyheads.data.sample.verbs import Verb
 
 Link = tuple[str, str]
 DEFINITE_DETERMINERS = ("the", "this", "my", "your", "his", "her", "our", "their")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Phrase:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Phrase(Thing):
     """A noun phrase or a pronoun; a `silent` one is the gap that a relative or question word fills."""
 
     noun: Noun | None = None
@@ -67,8 +69,8 @@ class Phrase:
         return found
 
 
-@dataclass(frozen=True)
-class Adverbial:
+@dataclass(frozen=True, slots=True)
+class Adverbial(Thing):
     """A phrase of place, direction, time, manner or predicate; its noun phrase, if any, comes after a preposition."""
 
     english: str
@@ -90,8 +92,8 @@ class Adverbial:
         return [*self.link_words, *([self.adjective] if self.adjective else [])]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clause:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clause(Thing):
     """A verb with everything that depends on it."""
 
     subject: Phrase
@@ -136,7 +138,7 @@ class Clause:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Relative:
     """A relative clause: its subject, or its object where `case` is not nominative, is the noun it hangs on."""
 
@@ -144,7 +146,10 @@ class Relative:
     case: str
 
 
-@dataclass(frozen=True)
+Wording = Callable[..., tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence pair with its content words and the pairs of them that stand in one construction."""
 
@@ -152,11 +157,19 @@ class Sentence:
     target: str
     words: frozenset[str]
     links: frozenset[Link]
+    wording: Wording
+    """What puts the clauses into English and German words."""
+    clauses: tuple[Clause, ...]
 
 
-def sentence(source: str, target: str, *clauses: Clause) -> Sentence:
-    """The sentence that two languages make of the same clauses, its German commas put right."""
-    target = target.replace(",,", ",").replace(",?", "?").rstrip(",")
+def sentence(wording: Wording, *clauses: Clause) -> Sentence:
+    """The sentence that two languages make of the same clauses."""
     words = frozenset(word for clause in clauses for word in clause.words())
     links = frozenset((min(pair), max(pair)) for clause in clauses for pair in clause.links() if pair[0] != pair[1])
-    return Sentence(source, target, words, links)
+    return Sentence(*worded(wording, clauses), words, links, wording, clauses)
+
+
+def worded(wording: Wording, clauses: tuple[Clause, ...]) -> tuple[str, str]:
+    """The clauses in both languages, the German commas put right."""
+    source, target = wording(*clauses)
+    return source, target.replace(",,", ",").replace(",?", "?").rstrip(",")

@@ -2,7 +2,6 @@
 
 from manyheads.data.sample.clauses import Adverbial, Clause, Phrase
 from manyheads.data.sample.german import join
-from manyheads.data.sample.verbs import Verb
 
 OBJECT_PRONOUNS = {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them", "who": "whom"}
 BE = {"present": {"I": "am", "he": "is"}, "past": {"I": "was", "he": "was"}}
@@ -14,23 +13,29 @@ def phrase(part: Phrase, role: str = "subject") -> str:
     if part.silent:
         return ""
     if part.pronoun:
-        return OBJECT_PRONOUNS.get(part.pronoun, part.pronoun) if role == "object" else part.pronoun
+        word = OBJECT_PRONOUNS.get(part.pronoun, part.pronoun) if role == "object" else part.pronoun
+        return part.sure("pronoun", word)
     assert part.noun is not None
     noun = part.noun.english_plural if part.plural else part.noun.english
-    text = join(part.adjective.english if part.adjective else "", noun)
-    determiner = f"{phrase(part.owner)}'s" if part.owner else part.determiner
-    if determiner == "this" and part.plural:
-        determiner = "these"
-    if determiner == "all":
-        determiner = "all the"
-    if determiner == "a" and text[0] in "aeiou":
-        determiner = "an"
-    text = join(determiner, text)
+    adjective = part.adjective.english if part.adjective else ""
+    text = join(determiner(part, behind=adjective or noun), part.sure("adjective", adjective), part.sure("noun", noun))
     if part.relative:
         person = "person" in part.noun.tags
         word = "that" if not person else "who" if part.relative.case == "nominative" else "whom"
-        text = join(text, word, order(part.relative.clause))
-    return join(text, "and", phrase(part.partner, role)) if part.partner else text
+        text = join(text, part.sure("relative", word), order(part.relative.clause))
+    return join(text, part.sure("and", "and"), phrase(part.partner, role)) if part.partner else text
+
+
+def determiner(part: Phrase, behind: str) -> str:
+    """What opens a noun phrase: its owner, or its determiner in the form that the word behind it asks for."""
+    if part.owner:
+        opening, _, owner = phrase(part.owner).rpartition(" ")
+        # the ending shares in both German articles: the one of what is owned, and the genitive of the owner's
+        return join(opening, part.possible("determiner", part.owner.possible("determiner", f"{owner}'s")))
+    if part.determiner == "all":
+        return join(part.sure("determiner", "all"), part.possible("determiner", "the"))
+    word = "these" if part.determiner == "this" and part.plural else part.determiner
+    return part.sure("determiner", "an" if word == "a" and behind[0] in "aeiou" else word)
 
 
 def third_person(base: str) -> str:
@@ -49,24 +54,36 @@ def present(base: str, agreement: str) -> str:
     return third_person(base) if agreement == "he" else base
 
 
-def verb_group(verb: Verb, tense: str, agreement: str, split: bool) -> tuple[str, str]:
+def verb_group(clause: Clause, split: bool) -> tuple[str, str]:
     """The auxiliary and the rest; `split` asks for an auxiliary, as questions and negation do."""
+    verb, tense, agreement = clause.verb, clause.tense, clause.subject.agreement
     third = agreement == "he"
     if tense == "perfect":
-        return ("has" if third else "have"), verb.past_participle
+        return clause.sure("finite", "has" if third else "have"), clause.sure("verb", verb.past_participle)
     if tense in PLAIN_AUXILIARIES:
-        return PLAIN_AUXILIARIES[tense], verb.english
+        return clause.sure("finite", PLAIN_AUXILIARIES[tense]), clause.sure("verb", verb.english)
     if verb.english == "be":
-        return (present("be", agreement) if tense == "present" else BE["past"].get(agreement, "were")), ""
-    base, past, complement = verb.english, verb.past, ""
-    if tense in ("want", "wanted"):
-        base, past, complement = "want", "wanted", f"to {verb.english}"
-    elif tense == "had to":
-        base, past, complement = "have", "had", f"to {verb.english}"
+        form = present("be", agreement) if tense == "present" else BE["past"].get(agreement, "were")
+        return clause.sure("verb", form), ""
+    role, base, past, complement = "verb", verb.english, verb.past, ""
+    if tense in ("want", "wanted", "had to"):
+        role, base, past = "finite", *(("have", "had") if tense == "had to" else ("want", "wanted"))
+        to = clause.possible("verb", "to")
+        to = clause.possible("finite", to) if tense == "had to" else to
+        complement = join(to, clause.sure("verb", verb.english))
     in_past = tense in ("past", "wanted", "had to")
     if split:
-        return ("did" if in_past else "does" if third else "do"), join(base, complement)
-    return "", join(past if in_past else present(base, agreement), complement)
+        support = "did" if in_past else "does" if third else "do"
+        return clause.possible("support", support), join(clause.sure(role, base), complement)
+    return "", join(clause.sure(role, past if in_past else present(base, agreement)), complement)
+
+
+def particle(clause: Clause) -> str:
+    """The particle of the verb: the counterpart of a German prefix, where there is one, and a share in the verb."""
+    verb = clause.verb
+    if verb.particle == "asleep":  # this one says what the German stem says, and the prefix what its verb says
+        return clause.sure("verb", clause.possible("particle", verb.particle))
+    return clause.possible("verb", clause.sure("particle", verb.particle))
 
 
 def adverbial(part: Adverbial | None) -> str:
@@ -79,7 +96,7 @@ def adverbial(part: Adverbial | None) -> str:
 def complements(clause: Clause) -> str:
     """All that follows the verb."""
     return join(
-        clause.verb.particle,
+        particle(clause),
         phrase(clause.indirect, "object") if clause.indirect else "",
         phrase(clause.direct, "object") if clause.direct else "",
         adverbial(clause.manner), adverbial(clause.directed), adverbial(clause.free),
@@ -89,19 +106,22 @@ def complements(clause: Clause) -> str:
 
 def order(clause: Clause, question: bool = False, opening: str = "") -> str:
     """The clause as a statement, or as a question with its auxiliary before the subject."""
-    auxiliary, rest = verb_group(clause.verb, clause.tense, clause.subject.agreement, question or clause.negative)
+    auxiliary, rest = verb_group(clause, question or clause.negative)
     subject = phrase(clause.subject)
     frequency = adverbial(clause.frequency)
     if clause.time_first:
         opening = join(opening, adverbial(clause.time))
     if question:
-        negation = "not" if clause.negative else ""
+        negation = clause.sure("negation", "not") if clause.negative else ""
         return join(opening, auxiliary, subject, negation, frequency, rest, complements(clause))
     if clause.negative:
-        auxiliary = "cannot" if auxiliary == "can" else f"{auxiliary} not"
+        if clause.tense == "can":
+            auxiliary = clause.sure("negation", f"{auxiliary}not")
+        else:
+            auxiliary = join(auxiliary, clause.sure("negation", "not"))
     return join(opening, subject, auxiliary, frequency, rest, complements(clause))
 
 
 def infinitive(clause: Clause) -> str:
     """The clause without its subject, as it follows "to"."""
-    return join("to", clause.verb.english, complements(clause))
+    return join(clause.sure("to", "to"), clause.sure("verb", clause.verb.english), complements(clause))

@@ -2,6 +2,7 @@
 
 from manyheads.data.sample.clauses import Adverbial, Clause, Phrase
 from manyheads.data.sample.lexicon import Noun
+from manyheads.data.sample.marks import bare, marks_of, weakened
 from manyheads.data.sample.verbs import Verb
 
 CASES = ("nominative", "accusative", "dative", "genitive")
@@ -94,20 +95,23 @@ def decline(phrase: Phrase, case: str, negative: bool = False) -> str:
     if phrase.silent:
         return ""
     if phrase.pronoun:
-        return PRONOUNS[phrase.pronoun][CASES.index(case)]
+        return phrase.sure("pronoun", PRONOUNS[phrase.pronoun][CASES.index(case)])
     noun = phrase.noun
     assert noun is not None
     column = "plural" if phrase.plural else noun.gender
-    word = "no" if negative and phrase.indefinite else phrase.determiner
-    determiner, endings = decline_determiner(word, case, column)
+    denied = negative and phrase.indefinite
+    determiner, endings = decline_determiner("no" if denied else phrase.determiner, case, column)
+    determiner = (phrase.possible if denied else phrase.sure)("determiner", determiner)
     adjective = inflect_adjective(phrase.adjective.german, endings[case, column]) if phrase.adjective else ""
-    text = join(determiner, adjective, decline_noun(noun, case, phrase.plural))
+    head = phrase.sure("noun", decline_noun(noun, case, phrase.plural))
+    text = join(determiner, phrase.sure("adjective", adjective), head)
     if phrase.owner:
         text = join(text, decline(phrase.owner, "genitive"))
     if phrase.relative:
-        relative = join(RELATIVE[phrase.relative.case, column], order(phrase.relative.clause, "last"))
+        pronoun = phrase.sure("relative", RELATIVE[phrase.relative.case, column])
+        relative = join(pronoun, order(phrase.relative.clause, "last"))
         text = f"{text}, {relative},"
-    return join(text, "und", decline(phrase.partner, case)) if phrase.partner else text
+    return join(text, phrase.sure("and", "und"), decline(phrase.partner, case)) if phrase.partner else text
 
 
 def conjugate(verb: Verb, tense: str, agreement: str) -> str:
@@ -137,12 +141,32 @@ def verb_group(clause: Clause) -> tuple[str, str, str]:
     verb, agreement = clause.verb, clause.subject.agreement
     if clause.tense in ("present", "past"):
         finite = conjugate(verb, clause.tense, agreement)
-        return finite, verb.prefix, verb.prefix + finite
+        return _finite(clause, "verb", finite), _prefix(clause), _finite(clause, "verb", _whole(clause, finite))
     if clause.tense == "perfect":
         finite, rest = FINITE[verb.auxiliary][PERSONS.index(agreement)], verb.participle
+        rest = clause.sure("particle", rest) if verb.prefix else rest
     else:
-        finite, rest = FINITE[clause.tense][PERSONS.index(agreement)], verb.prefix + verb.infinitive
+        finite, rest = FINITE[clause.tense][PERSONS.index(agreement)], _whole(clause, verb.infinitive)
+    finite, rest = _finite(clause, "finite", finite), clause.sure("verb", rest)
     return finite, rest, join(rest, finite)
+
+
+def _finite(clause: Clause, role: str, word: str) -> str:
+    """The finite verb, which has its own role, and that of English `do` where English needs one."""
+    return clause.sure(role, clause.sure("support", word))
+
+
+def _prefix(clause: Clause) -> str:
+    """A separated prefix: as much of the verb as its stem, unless English has a particle for it."""
+    prefix = clause.verb.prefix
+    if clause.verb.particle:
+        return clause.possible("verb", clause.sure("particle", prefix))
+    return clause.sure("verb", prefix)
+
+
+def _whole(clause: Clause, form: str) -> str:
+    """A form of the verb with its prefix."""
+    return clause.sure("particle", clause.verb.prefix + form) if clause.verb.prefix else form
 
 
 def adverbial(part: Adverbial | None) -> str:
@@ -150,8 +174,9 @@ def adverbial(part: Adverbial | None) -> str:
     if part is None or part.phrase is None:
         return part.german if part else ""
     first, _, rest = decline(part.phrase, part.case).partition(" ")
-    contracted = CONTRACTIONS.get((part.german, first)) if part.phrase.determiner == "the" else None
-    return join(contracted, rest) if contracted else join(part.german, first, rest)
+    if part.phrase.determiner == "the" and (contracted := CONTRACTIONS.get((bare(part.german), bare(first)))):
+        return join(marks_of(part.german) + weakened(marks_of(first)) + contracted, rest)
+    return join(part.german, first, rest)
 
 
 def middle_field(clause: Clause) -> str:
@@ -164,12 +189,15 @@ def middle_field(clause: Clause) -> str:
     direct = clause.direct
     indirect = decline(clause.indirect, "dative") if clause.indirect else ""
     object_text = decline(direct, clause.direct_case, clause.negative) if direct else ""
+    denied = clause.negative and direct is not None and direct.indefinite
+    if denied:
+        object_text = clause.sure("negation", object_text)  # which marks its first word, `kein`
     early = ""
     if direct and (direct.pronoun or clause.direct_case == "dative"):
         early, object_text = object_text, ""
     free_first = bool(direct and direct.indefinite)
     object_last = free_first or bool(clause.frequency and clause.indirect)
-    negation = "nicht" if clause.negative and not (direct and direct.indefinite) else ""
+    negation = clause.sure("negation", "nicht") if clause.negative and not denied else ""
     free, directed = adverbial(clause.free), adverbial(clause.directed)
     return join(
         early, indirect, "" if clause.time_first else adverbial(clause.time),
@@ -185,7 +213,10 @@ def order(clause: Clause, position: str, opening: str = "") -> str:
     field = middle_field(clause)
     if position == "zu":
         verb = clause.verb
-        return join(field, f"{verb.prefix}zu{verb.infinitive}" if verb.prefix else f"zu {verb.infinitive}")
+        if verb.prefix:
+            within = f"{verb.prefix}zu{verb.infinitive}"
+            return join(field, clause.sure("verb", clause.sure("particle", clause.possible("to", within))))
+        return join(field, clause.sure("to", "zu"), clause.sure("verb", verb.infinitive))
     if position == "last":
         return join(opening, subject, adverbial(clause.time) if clause.time_first else "", field, reunited)
     if clause.time_first and not opening and position == "second":
@@ -197,4 +228,4 @@ def order(clause: Clause, position: str, opening: str = "") -> str:
 
 def join(*parts: str) -> str:
     """The non-empty parts with one space between them."""
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))

@@ -1,11 +1,12 @@
 """Questions of the sample corpus: finite verb first, or second after where, when, why, what, whom or who."""
 
 from dataclasses import replace
+from functools import partial
 
-from manyheads.data.sample import english, german
 from manyheads.data.sample.builder import BE, Builder
 from manyheads.data.sample.clauses import Clause, Phrase, Sentence, sentence
 from manyheads.data.sample.verbs import FRAMES
+from manyheads.data.sample.wording import asked, asked_who, asked_with, stated
 
 GOALS = ("run", "go", "drive", "travel", "ride", "fly", "jump", "climb")
 POSTURES = ("sit", "stand", "lie", "live")
@@ -22,7 +23,7 @@ def yes_or_no(builder: Builder) -> Sentence:
         return yes_or_no(builder)
     if clause.frequency and clause.frequency.english not in ("often", "always"):
         clause = replace(clause, frequency=None)
-    return sentence(english.order(clause, question=True) + "?", german.order(clause, "first") + "?", clause)
+    return sentence(asked, clause)
 
 
 def _clashing(clause: Clause) -> bool:
@@ -32,8 +33,7 @@ def _clashing(clause: Clause) -> bool:
 
 
 def _asked(clause: Clause, word: str, german_word: str) -> Sentence:
-    source = english.order(clause, question=True, opening=word)
-    return sentence(source + "?", german.order(clause, "first", german_word) + "?", clause)
+    return sentence(partial(asked_with, word, german_word), clause)
 
 
 def open_question(builder: Builder) -> Sentence:
@@ -48,7 +48,7 @@ def open_question(builder: Builder) -> Sentence:
     if word == "who":
         clause = builder.clause(subject=Phrase(pronoun="who"), adverbs=0.5, negative=0.0)
         clause = replace(clause, frequency=None)
-        return sentence(english.order(clause) + "?", german.order(clause, "second") + "?", clause)
+        return sentence(asked_who, clause)
     clause = builder.clause(adverbs=0.2, negative=0.0, exclude=("I",), tenses=tenses, pronouns=word != "whom")
     clause = replace(clause, time=None, frequency=None)
     verb, direct = clause.verb.english, clause.direct
@@ -90,9 +90,8 @@ def location(builder: Builder) -> Sentence:
     definite = place.phrase is not None and place.phrase.definite
     clause = Clause(subject=subject, verb=BE, tense=tense, directed=place, negative=definite and builder.chance(0.2))
     if builder.chance(0.2) and subject.pronoun != "I":
-        asked = replace(clause, negative=False)
+        clause = replace(clause, negative=False)
         if builder.chance(0.3):
-            asked = replace(asked, directed=None)
-            return sentence(english.order(asked, True, "where") + "?", german.order(asked, "first", "wo") + "?", asked)
-        return sentence(english.order(asked, question=True) + "?", german.order(asked, "first") + "?", asked)
-    return sentence(english.order(clause), german.order(clause, "second"), clause)
+            return _asked(replace(clause, directed=None), "where", "wo")
+        return sentence(asked, clause)
+    return sentence(stated, clause)

@@ -3,14 +3,22 @@
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
-from manyheads.data.sample import english, german
 from manyheads.data.sample.builder import BE, PAST_TENSES, TIMES, Builder, adjectives_for
 from manyheads.data.sample.clauses import Adverbial, Clause, Phrase, Relative, Sentence, sentence
 from manyheads.data.sample.lexicon import ADJECTIVES, NOUNS, Adjective
 from manyheads.data.sample.questions import POSTURES, lasting, location, open_question, takes_place, yes_or_no
 from manyheads.data.sample.verbs import FRAMES, VERBS
+from manyheads.data.sample.wording import (
+    after_main,
+    asked,
+    attempted,
+    before_main,
+    intended,
+    side_by_side,
+    stated,
+)
 
 PRESENT_TENSES = ("present", "perfect", "can", "must", "want")
 PURPOSES = (
@@ -56,7 +64,7 @@ def _back_reference(subject: Phrase) -> Phrase | None:
 def statement(builder: Builder) -> Sentence:
     """A main clause with the finite verb in second place, after the subject or after an adverb of time."""
     clause = builder.clause(time_first=True)
-    return sentence(english.order(clause), german.order(clause, "second"), clause)
+    return sentence(stated, clause)
 
 
 def description(builder: Builder) -> Sentence:
@@ -70,7 +78,7 @@ def description(builder: Builder) -> Sentence:
         times = [time for time, tenses in TIMES if clause.tense in tenses and time.english != "every day"]
         time = builder.random.choice(times)
         clause = replace(clause, time=time, time_first=True)
-    return sentence(english.order(clause), german.order(clause, "second"), clause)
+    return sentence(stated, clause)
 
 
 def comparison(builder: Builder) -> Sentence:
@@ -92,7 +100,7 @@ def comparison(builder: Builder) -> Sentence:
     tense = "present" if generic else builder.random.choice(("present", "past"))
     negative = subject.definite and builder.chance(0.2)
     clause = Clause(subject=subject, verb=BE, tense=tense, directed=quality, negative=negative)
-    return sentence(english.order(clause), german.order(clause, "second"), clause)
+    return sentence(stated, clause)
 
 
 @cache
@@ -112,8 +120,8 @@ def weather(builder: Builder) -> Sentence:
     if clause.verb.english == "snow" and time.english == "in summer":
         return weather(builder)
     if builder.chance(0.3) and not clause.time_first:
-        return sentence(english.order(clause, question=True) + "?", german.order(clause, "first") + "?", clause)
-    return sentence(english.order(clause), german.order(clause, "second"), clause)
+        return sentence(asked, clause)
+    return sentence(stated, clause)
 
 
 def _second_clause(builder: Builder, first: Clause, tenses: tuple[str, ...], describe: float, rain: float = 0.0,
@@ -153,13 +161,8 @@ def subordinate(builder: Builder) -> Sentence:
         return subordinate(builder)
     if plain:
         main, sub = replace(main, negative=False), replace(sub, negative=False, time=None, frequency=None)
-    if builder.chance(0.4) and sub.subject.pronoun in ("", "it"):
-        source = f"{word} {english.order(sub)}, {english.order(main)}"
-        target = german.order(main, "second", german.order(sub, "last", german_word) + ",")
-    else:
-        source = f"{english.order(main)} {word} {english.order(sub)}"
-        target = f"{german.order(main, 'second')}, {german.order(sub, 'last', german_word)}"
-    return sentence(source, target, main, sub)
+    comes_first = builder.chance(0.4) and sub.subject.pronoun in ("", "it")
+    return sentence(partial(before_main if comes_first else after_main, word, german_word), main, sub)
 
 
 def _simple(builder: Builder, tenses: tuple[str, ...], negative: float) -> Clause:
@@ -180,7 +183,7 @@ def reported(builder: Builder) -> Sentence:
     main = Clause(subject=subject, verb=verb, tense="past" if past else "present", negative=negative)
     tenses = ("present", "future", "can") if verb.english == "hope" else ("present", "past", "perfect", "can", "must")
     tenses = ("past",) if past else tenses
-    german_word = {"that": "dass", "whether": "ob", "where": "wo", "why": "warum", "who": ""}[word]
+    words = {"that": "dass", "whether": "ob", "where": "wo", "why": "warum"}
     while True:
         if word == "who":
             inner = builder.clause(subject=Phrase(pronoun="who"), tenses=tenses, adverbs=0.2, negative=0.0)
@@ -195,8 +198,8 @@ def reported(builder: Builder) -> Sentence:
         if inner.verb.english in POSTURES or (inner.directed is None and takes_place(inner)):
             inner = replace(inner, directed=None, free=None, negative=False, frequency=None, time=None)
             break
-    source = f"{english.order(main)} {'' if word == 'who' else word + ' '}{english.order(inner)}"
-    return sentence(source, f"{german.order(main, 'second')}, {german.order(inner, 'last', german_word)}", main, inner)
+    joint = ("", "") if word == "who" else (word, words[word])
+    return sentence(partial(after_main, *joint), main, inner)
 
 
 def coordinate(builder: Builder) -> Sentence:
@@ -212,11 +215,7 @@ def coordinate(builder: Builder) -> Sentence:
     second = _second_clause(builder, first, tenses, 0.0)
     if word == "so":
         second = replace(second, frequency=None)
-    joint = {"and": " and", "but": ", but", "so": ", so"}[word]
-    german_joint = {"and": " und", "but": ", aber", "so": ","}[word]
-    source = f"{english.order(first)}{joint} {english.order(second)}"
-    second_half = german.order(second, "second", "deshalb" if word == "so" else "")
-    return sentence(source, f"{german.order(first, 'second')}{german_joint} {second_half}", first, second)
+    return sentence(partial(side_by_side, word), first, second)
 
 
 def relative(builder: Builder) -> Sentence:
@@ -240,10 +239,10 @@ def relative(builder: Builder) -> Sentence:
         main = Clause(subject=builder.subject(("person",), negative=True), verb=VERBS["know/kennen"], direct=subject)
         if main.subject.noun and main.subject.noun.english in inner.words():
             return relative(builder)
-        return sentence(english.order(main), german.order(main, "second"), main)
+        return sentence(stated, main)
     tense = "past" if inner.tense == "past" else "present"
     main = builder.predicate(subject=subject, negative=0.1, tenses=(tense,), used=tuple(inner.words()))
-    return sentence(english.order(main), german.order(main, "second"), main)
+    return sentence(stated, main)
 
 
 def purpose(builder: Builder) -> Sentence:
@@ -270,11 +269,7 @@ def purpose(builder: Builder) -> Sentence:
                            negative=0.0, pronouns=False)  # fmt: skip
     if set(inner.words()) & set(main.words()) - set(main.subject.words()):
         return purpose(builder)
-    target, infinitive = german.order(main, "second"), german.order(inner, "zu")
-    # a bare infinitive stands without a comma, an extended one needs it
-    joint = ("," if german.middle_field(inner) else "") if trying else ", um"
-    source = f"{english.order(main)}{'' if trying else ' in order'} {english.infinitive(inner)}"
-    return sentence(source, f"{target}{joint} {infinitive}", main, inner)
+    return sentence(attempted if trying else intended, main, inner)
 
 
 PATTERNS: tuple[tuple[Callable[[Builder], Sentence], int], ...] = (

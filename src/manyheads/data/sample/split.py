@@ -6,10 +6,14 @@ from itertools import combinations as pairs
 from itertools import islice
 
 from manyheads.core.errors import DataError
-from manyheads.data.sample.clauses import Link, Sentence
+from manyheads.data.sample.clauses import Clause, Link, Phrase, Sentence, sentence
+from manyheads.data.sample.lexicon import NOUNS
 from manyheads.data.sample.sentences import stream
+from manyheads.data.sample.verbs import VERBS
+from manyheads.data.sample.wording import stated
 
-LECTURE = ("the cat danced", "die Katze tanzte")
+THE_CAT = Phrase(noun=NOUNS["cat"], determiner="the")
+LECTURE = sentence(stated, Clause(subject=THE_CAT, verb=VERBS["dance/tanzen"], tense="past"))
 RESERVED_PER_THOUSAND = {"valid": 20, "test": 20}
 SENTENCES_PER_RESERVED_PAIR = 10
 PATIENCE = 40
@@ -67,24 +71,23 @@ def draw_sets(seed: int, sizes: dict[str, int]) -> dict[str, list[Sentence]]:
     router = Router(seed)
     sets: dict[str, list[Sentence]] = {name: [] for name in sizes}
     waiting: dict[str, list[Sentence]] = {name: [] for name in sizes}
-    seen = {LECTURE[0]}
-    lecture = Sentence(*LECTURE, frozenset(("cat", "dance")), frozenset((("cat", "dance"),)))
+    seen = {LECTURE.source}
     # a stream is endless, so that a size it cannot serve has to be noticed by the count of what was tried
     limit = 20_000 + PATIENCE * sum(sizes.values())
     forms: Counter[tuple[str, str]] | None = None
     uses: Counter[Link] = Counter()
-    for tried, sentence in enumerate(stream(seed)):
+    for tried, drawn in enumerate(stream(seed)):
         if tried > limit:
             raise DataError(f"the sample corpus has no {sizes} distinct sentences to offer; ask for fewer")
-        name = router.route(sentence)
-        if sentence.source not in seen and name is not None:
-            seen.add(sentence.source)
-            waiting[name].append(sentence)
+        name = router.route(drawn)
+        if drawn.source not in seen and name is not None:
+            seen.add(drawn.source)
+            waiting[name].append(drawn)
         if forms is None and len(waiting["train"]) >= sizes["train"] - 1:
             train = waiting["train"][: max(sizes["train"] - 1, 0)]
             place = len(train) // 2
-            sets["train"] = [*train[:place], lecture, *train[place:]] if sizes["train"] else []
-            forms = Counter(word for sentence in sets["train"] for word in _forms(sentence))
+            sets["train"] = [*train[:place], LECTURE, *train[place:]] if sizes["train"] else []
+            forms = Counter(word for one in sets["train"] for word in _forms(one))
             waiting["train"] = []
         if forms is not None:
             for held_out in ("valid", "test"):

@@ -1,0 +1,151 @@
+"""`manyheads align MODEL …`"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from manyheads.look.alignment import LinkScores, Reading
+    from manyheads.tasks.align import WordAlignment
+    from manyheads.tasks.translate import Translator
+
+
+def align(
+    model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
+    sentence: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
+    translation: Annotated[str | None, typer.Argument(help="Its translation; none: the model translates.")] = None,
+    source: Annotated[
+        list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…")
+    ] = None,
+    target: Annotated[
+        list[Path] | None,
+        typer.Option(help="Their translations, line by line; none: the model translates.", metavar="FILE…"),
+    ] = None,
+    pairs: Annotated[list[Path] | None, typer.Option(help="Both in one file: .tsv or .jsonl.", metavar="FILE…")] = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Score the model on the sample corpus.")] = False,
+    gold: Annotated[
+        Path | None, typer.Option(help="Score against these links, i-j or i?j, a line for a pair.", metavar="FILE")
+    ] = None,
+    layer: Annotated[int | None, typer.Option(help="The layer that is read, from 0; none: the last.")] = None,
+    head: Annotated[int | None, typer.Option(help="The head that is read, from 0; none: the mean of all.")] = None,
+    shifted: Annotated[
+        bool, typer.Option("--shifted", help="Read the weights of a word one step after it is written.")
+    ] = False,
+    pharaoh: Annotated[bool, typer.Option("--pharaoh", help="Print links only: i-j, a line for a pair.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+) -> None:
+    """Show which source word each word of a translation comes from, by the model's attention."""
+    from manyheads.core.errors import ConfigError
+    from manyheads.tasks.align import align, all_readings, reading_of
+    from manyheads.tasks.translate import Translator
+
+    _refuse_clashes(sentence, source, target, pairs, sample)
+    if gold and not (translation or target or pairs):
+        raise ConfigError("--gold has the links of given translations; give them, with --target or --pairs")
+    if pharaoh and (gold or sample):
+        raise ConfigError("--pharaoh prints links and --gold and --sample print scores; give one of them")
+    translator = Translator.load(model, device=device)
+    asked = layer is not None or head is not None or shifted
+    reading = reading_of(translator, layer, head, shifted)
+    tried = [reading] if asked else all_readings(translator)
+    if sample:
+        _score_sample(translator, tried)
+        return
+    found = _pairs(translator, sentence, translation, source, target, pairs)
+    if gold:
+        _score(translator, list(found), gold, tried)
+    else:
+        _show(align(translator, found, reading), pharaoh)
+
+
+def _refuse_clashes(
+    sentence: str | None, source: list[Path] | None, target: list[Path] | None, pairs: list[Path] | None, sample: bool
+) -> None:
+    from manyheads.core.errors import ConfigError
+
+    given = (("a sentence", sentence is not None), ("--source", source), ("--pairs", pairs), ("--sample", sample))
+    asked = [name for name, value in given if value]
+    if len(asked) > 1:
+        raise ConfigError(f"{' and '.join(asked)} ask for different things; give one of them")
+    if target and not source:
+        raise ConfigError("--target is for --source; give both, or --pairs")
+    if not asked:
+        raise ConfigError("nothing to align: give a sentence, --source, --pairs or --sample")
+
+
+def _pairs(
+    translator: "Translator",
+    sentence: str | None,
+    translation: str | None,
+    source: list[Path] | None,
+    target: list[Path] | None,
+    pairs: list[Path] | None,
+) -> Iterable[tuple[str, str]]:
+    from manyheads.data.corpus import read_lines, read_pairs
+    from manyheads.tasks.align import with_translations
+
+    if pairs or target:
+        return read_pairs(sources=source or (), targets=target or (), pairs=pairs or ())
+    if translation is not None:
+        return [(sentence or "", translation)]
+    lines = [sentence or ""] if not source else (line for path in source for line in read_lines(path))
+    return with_translations(translator, lines)
+
+
+def _show(alignments: Iterator["WordAlignment"], pharaoh: bool) -> None:
+    from manyheads.look.alignment import pharaoh as written
+
+    for number, found in enumerate(alignments):
+        if pharaoh:
+            print(written(found.links))
+            continue
+        if number:
+            print()
+        width = max(map(len, found.target), default=0)
+        source_width = max(map(len, found.source), default=0)
+        best = {target: source for source, target in found.links}
+        for place, word in enumerate(found.target):
+            if place in best:
+                weight = found.weights[place, best[place]]
+                print(f"{word:{width}} ← {found.source[best[place]]:{source_width}} {weight:.2f}")
+            else:
+                print(word)
+
+
+def _score(translator: "Translator", pairs: list[tuple[str, str]], gold: Path, tried: list["Reading"]) -> None:
+    from manyheads.tasks.align import best_reading, score_readings, with_gold
+
+    scores = score_readings(translator, with_gold(pairs, gold), tried)
+    best = best_reading(scores)
+    _print_table(scores, "error rate")
+    _print_scores(best, scores[best], f"{len(pairs):,} sentence pairs", chosen=len(tried) > 1)
+
+
+def _score_sample(translator: "Translator", tried: list["Reading"]) -> None:
+    from manyheads.tasks.align import score_sample
+
+    scores = score_sample(translator, tried)
+    _print_table(scores.valid, "validation set")
+    _print_scores(scores.best, scores.test, "the sample corpus's test set", chosen=len(tried) > 1)
+
+
+def _print_table(scores: dict["Reading", "LinkScores"], heading: str) -> None:
+    """The error rate of each reading; nothing where there is but one."""
+    if len(scores) == 1:
+        return
+    rates: dict[str, list[float]] = {}
+    for reading, score in scores.items():
+        rates.setdefault(reading.title, []).append(score.error_rate)
+    width = max(map(len, (heading, *rates)))
+    print(f"{heading:{width}}  as written  one step later")
+    for title, (plain, shifted) in rates.items():
+        print(f"{title:{width}}  {plain:10.3f}  {shifted:14.3f}")
+
+
+def _print_scores(reading: "Reading", scores: "LinkScores", where: str, chosen: bool) -> None:
+    print(f"{'best: ' if chosen else ''}{reading.title}{', one step later' if reading.shifted else ''}")
+    print(f"alignment error rate {scores.error_rate:6.3f}   on {where}, {scores.sure:,} sure links")
+    print(f"precision            {100 * scores.precision:6.2f} %")
+    print(f"recall               {100 * scores.recall:6.2f} %")
