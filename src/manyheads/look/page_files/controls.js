@@ -52,7 +52,7 @@ function makeTabs() {
 function makeKinds() {
   page.views.forEach(({ kind, title }, number) => {
     const settings = { type: "button", role: "radio", "data-kind": kind, "aria-label": title };
-    const button = element("button", settings, title.replace(/ self-attention$/, ""));
+    const button = element("button", settings, title.replace(/coder self-attention$/, "coder"));
     button.addEventListener("click", () => changeView(number));
     byId("kinds").append(button);
   });
