@@ -63,6 +63,18 @@ def look(
             if path.suffix.lower() != ending:
                 raise ConfigError(f"{path} must end in {ending}")
             refuse_unwritable(path)
+    seen = {"the text": text, "the second text": second, "--tokens": tokens, "--attention": attention}
+    seen |= {"--layer": layer is not None, "--head": head is not None, "--show": show if show != "attention" else None}
+    ranked = {"--by": by, "--source": source, "--target": target, "--pairs": pairs, "--text": texts, "--data": data}
+    if positions is not None:
+        _refuse({**seen, **ranked, "--importance": importance}, "has no part in --positions; leave it away")
+    elif importance:
+        _refuse(seen, "has no part in --importance; leave it away")
+    else:
+        _refuse(ranked, "goes with --importance, which is not asked for")
+        if show in ("lens", "norms"):
+            whole = {"--layer": layer is not None, "--head": head is not None, "--attention": attention}
+            _refuse(whole, f"has no part in --show {show}; leave it away")
     if positions is not None:
         _positions(positions, model, files)
     elif model is None:
@@ -75,6 +87,15 @@ def look(
     else:
         options: dict[str, Any] = {"tokens": tokens, "layer": layer, "head": head, "device": device}
         _text(model, text, second, options, show, attention, files)
+
+
+def _refuse(others: dict[str, Any], why: str) -> None:
+    """Options that would do nothing are refused."""
+    from manyheads.core.errors import ConfigError
+
+    for name, value in others.items():
+        if value not in (None, 0, False) and value != []:
+            raise ConfigError(f"{name} {why}")
 
 
 def _text(
@@ -108,12 +129,12 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
     from manyheads.look.drawing import save_figure
     from manyheads.tasks.importance import measure_of, rank_heads
     from manyheads.tasks.look import called
-    from manyheads.tasks.look_pictures import importance_picture, importance_table
+    from manyheads.tasks.look_pictures import importance_picture
 
     if files[".html"]:
         raise ConfigError("--importance is a table and a figure; give --png, --svg or --json")
     found = rank_heads(measure_of(model, by=by, device=device, **data))
-    _print(importance_table(found))
+    _print(found.table())
     for ending in (".png", ".svg"):
         if files[ending]:
             save_figure(importance_picture(called(model), found), files[ending])

@@ -62,6 +62,9 @@ class Grid:
             if size != shape:
                 raise ConfigError(f"{self.title}: the {what} are {size}, but the labels are {shape}; give as many")
 
+    def _repr_html_(self) -> str:
+        return f"<style>{GRID_CSS}</style>{as_html(self)}"
+
 
 def of_numbers(
     title: str,

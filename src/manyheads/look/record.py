@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.look.joining import Joined, Steps
-from manyheads.look.parts import Part, attentions, refuse_unknown
+from manyheads.look.page import attention_page
+from manyheads.look.parts import Part, attentions, kind_of, refuse_unknown
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import attention_weights
 
@@ -81,6 +82,13 @@ class Recording(Mapping[str, Tensor]):
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {list(self[name].shape)}" for name in self)
         return f"Recording({shapes}; largest difference {self.largest_difference:.1e})"
+
+    def _repr_html_(self) -> str:
+        """The page, with numbers for tokens: what they are, only the caller knows."""
+        sides = {kind_of(name): self[name].shape[2] for name in self}
+        tokens = next((length for kind, length in sides.items() if kind != "encoder"), sides.get("encoder", 0))
+        numbered = [[str(place) for place in range(length)] for length in (tokens, sides.get("encoder", tokens))]
+        return attention_page(self, *numbered)._repr_html_()
 
     def compare(self, kernel_BHQE: Tensor, reference_BHQE: Tensor) -> None:
         """Keeps the largest difference, on the device where it was found."""

@@ -40,6 +40,11 @@ class View:
                     f"the weights of {self.title} have {size} {what}s, but there are {len(tokens)} tokens"
                 )
 
+    def present(self, place: int) -> np.ndarray:
+        """[heads, rows, columns] of one layer's heads that look at anything: one that was removed does not."""
+        layer = self.weights[place]
+        return layer[layer.any(axis=(1, 2))] if layer.any() else layer
+
 
 def views_of(weights: Any, tokens: Sequence[str], source: Sequence[str] | None = None, *, row: int = 0) -> list[View]:
     """Weights and tokens as views, one for each kind of attention.

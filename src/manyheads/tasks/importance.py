@@ -19,6 +19,7 @@ from manyheads.data.examples import read_examples
 from manyheads.data.questions import read_questions
 from manyheads.data.store import PairStore
 from manyheads.interop.directory import is_embedder, kind_of
+from manyheads.look.grid import Grid, shades_of
 from manyheads.look.heads import heads_off
 from manyheads.look.parts import attentions
 from manyheads.models.bert import BertAnswerer, BertClassifier, BertTagger, MaskedBert
@@ -75,6 +76,18 @@ class Importance:
     whole: float
     """The score with all heads."""
     heads: list[HeadImportance]
+
+    def table(self) -> Grid:
+        """The same to be shown."""
+        rows = [head.name for head in self.heads]
+        cells = [[f"{head.score:.4f}", f"{head.lost:+.4f}"] for head in self.heads]
+        shades = shades_of(np.array([[0.0, head.lost] for head in self.heads]))
+        note = f"{self.measure} with all heads: {self.whole:.4f}"
+        columns = [f"{self.measure} without it", "lost"]
+        return Grid("What each head is worth", cells, rows, columns, shades, note=note)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def rank_heads(measure: Measure) -> Importance:

@@ -243,12 +243,16 @@ def _views(network: nn.Module, weights: Recording, reading: Reading) -> list[Vie
 
 
 def _rollouts(views: list[View]) -> list[View]:
-    found, by_kind = [], {view.kind: view for view in views}
+    means = {
+        view.kind: np.stack([view.present(place).mean(axis=0)[None] for place in range(len(view.layers))])
+        for view in views
+    }
+    found = []
     for view in views:
         if view.kind == "cross":
-            rolled = cross_rollout(view.weights, by_kind["encoder"].weights)
+            rolled = cross_rollout(means["cross"], means["encoder"])
         else:
-            rolled = rollout(view.weights)
+            rolled = rollout(means[view.kind])
         title = f"rollout of {view.title}"
         found.append(replace(view, kind=f"{view.kind} rollout", weights=rolled[:, None], heads=[], title=title))
     return found

@@ -6,7 +6,7 @@ import numpy as np
 
 from manyheads.core.errors import ConfigError
 from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
-from manyheads.look.grid import Grid, of_numbers, shades_of
+from manyheads.look.grid import Grid, of_numbers
 from manyheads.tasks.importance import Importance
 from manyheads.tasks.look import Inside
 
@@ -30,7 +30,7 @@ def picture(inside: Inside, show: str = "attention", kind: str | None = None) ->
         grid = inside.grid("logit lens")
         return grid_table(grid.cells, grid.shades, grid.rows, grid.columns, title=f"{inside.model}: logit lens")
     if show == "norms":
-        return _norms(inside, kind)
+        return _norms(inside)
     view = inside.view(kind)
     if show == "heads":
         title = f"{inside.model}: {view.title}"
@@ -39,15 +39,15 @@ def picture(inside: Inside, show: str = "attention", kind: str | None = None) ->
         rolled = inside.rollout(kind)
         title = f"{inside.model}: {rolled.title}, up to layer {rolled.layers[-1]}"
         return heat_map(rolled.weights[-1, 0], rolled.rows, rolled.columns, title=title)
-    which = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(view.heads)} heads"
+    heads = view.present(-1)
+    which = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(heads)} heads"
     title = f"{inside.model}: {view.title}, layer {view.layers[-1]}, {which}"
-    return heat_map(view.weights[-1].mean(axis=0), view.rows, view.columns, title=title)
+    return heat_map(heads.mean(axis=0), view.rows, view.columns, title=title)
 
 
-def _norms(inside: Inside, kind: str | None) -> "Axes":
-    """The length of each token's vector from layer to layer."""
-    grids = [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
-    grid = next((grid for grid in grids if kind and grid.title.endswith(kind)), grids[-1])
+def _norms(inside: Inside) -> "Axes":
+    """The length of each token's vector from layer to layer; of a translator, in the decoder."""
+    grid = [grid for grid in inside.grids if grid.title.startswith("Residual norms")][-1]
     values = np.array([[float(cell) for cell in row] for row in grid.cells]).T
     title = f"{inside.model}: {grid.title[0].lower()}{grid.title[1:]}"
     return lines(values, grid.columns, grid.rows, title=title, ylabel="length of the vector")
@@ -62,15 +62,6 @@ def importance_picture(model: str, importance: Importance) -> "Axes":
         title=f"{model}: what each head is worth ({importance.measure} {importance.whole:.3f} with all)",
         xlabel=f"{importance.measure} {better} without it",
     )
-
-
-def importance_table(importance: Importance) -> Grid:
-    """The heads, the one most missed first."""
-    rows = [head.name for head in importance.heads]
-    cells = [[f"{head.score:.4f}", f"{head.lost:+.4f}"] for head in importance.heads]
-    shades = shades_of(np.array([[0.0, head.lost] for head in importance.heads]))
-    note = f"{importance.measure} with all heads: {importance.whole:.4f}"
-    return Grid("What each head is worth", cells, rows, [f"{importance.measure} without it", "lost"], shades, note=note)
 
 
 def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
