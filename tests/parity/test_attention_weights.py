@@ -1,0 +1,251 @@
+"""Recorded attention weights are those that transformers gives with output_attentions, whatever kernel runs here."""
+
+import pytest
+import torch
+
+from manyheads.generate.beam import beam_search
+from manyheads.generate.greedy import greedy
+from manyheads.generate.prompts import PromptSteps
+from manyheads.generate.steps import CachedSteps, Vocabulary
+from manyheads.interop.directory import load_model
+from manyheads.look.record import recorded_attention
+from manyheads.models.bert import Bert
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.tokenizer import Tokenizer
+
+transformers = pytest.importorskip("transformers")
+
+LINES = ["a dog sleeps under the table", "the cat danced", "ein Hund schläft unter dem Tisch"]
+NO_END = -1
+
+
+@pytest.fixture(scope="module")
+def language_tokenizer():
+    return LanguageTokenizer.train(LINES * 3, 270)
+
+
+@pytest.fixture(scope="module")
+def encoder_tokenizer():
+    return EncoderTokenizer.train(LINES * 3, 60)
+
+
+@pytest.fixture(scope="module")
+def translation_tokenizer():
+    return Tokenizer.train(LINES * 3, 300)
+
+
+def spread(model):
+    """Queries and keys so large that attention is far from even, and another head's weights far from a head's own.
+
+    What attention finds stays small beside what there was, so that tokens stay different up to the last layer.
+    """
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            elif any(part in name for part in ("q_proj", "k_proj", "c_attn", "query", "key")):
+                parameter.normal_(std=0.5)
+    return model.eval()
+
+
+def both(directory, theirs, tokenizer):
+    """A model of theirs, and what is read here of the directory that it is saved in."""
+    theirs.save_pretrained(directory)
+    tokenizer.save(directory)
+    return load_model(directory)[0], theirs
+
+
+def assert_same(found, expected, rows=None):
+    """[B, H, Q, K] of each layer, equal where `rows`, [B, Q], says so."""
+    assert len(found) == len(expected) > 0
+    for ours, theirs in zip(found, expected):
+        assert ours.shape == theirs.shape
+        every = torch.ones(ours.shape[0], ours.shape[2], dtype=torch.bool) if rows is None else rows
+        ours, theirs = (each.transpose(1, 2)[every] for each in (ours, theirs))  # [rows, heads, columns]
+        assert float((ours - theirs).abs().max()) <= 1e-5
+        assert float((ours.roll(1, dims=1) - theirs).abs().max()) > 1e-2  # and the test can tell a head from the next
+        surest, columns = theirs.max(dim=2).values, (theirs > 1e-4).sum(dim=2)
+        assert float((surest - 1 / columns).max()) > 0.1  # and some look at one column more than at the others
+
+
+def of_kind(weights, ending):
+    return [each for name, each in weights.items() if name.endswith(ending)]
+
+
+# Decoders
+
+
+def gpt(tokenizer):
+    sizes = {"vocab_size": len(tokenizer) + 3, "n_positions": 23, "n_embd": 21, "n_layer": 2, "n_head": 3}
+    ends = {"bos_token_id": tokenizer.end, "eos_token_id": tokenizer.end}
+    return spread(transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **ends, attn_implementation="eager")))
+
+
+def llama(tokenizer):
+    sizes = {"vocab_size": len(tokenizer) + 3, "hidden_size": 36, "num_hidden_layers": 2, "intermediate_size": 37}
+    heads = {"num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 23}
+    ends = {"bos_token_id": 1, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.end}
+    config = transformers.LlamaConfig(**sizes, **heads, **ends, attn_implementation="eager")
+    return spread(transformers.LlamaForCausalLM(config))
+
+
+decoders = pytest.mark.parametrize("make", [gpt, llama])
+
+
+@decoders
+@torch.inference_mode()
+def test_weights_of_a_decoder(tmp_path, language_tokenizer, make):
+    ours, theirs = both(tmp_path, make(language_tokenizer), language_tokenizer)
+    ids = torch.randint(1, len(language_tokenizer), (2, 11))
+    with recorded_attention(ours) as weights:
+        ours(ids)
+    assert_same(list(weights.values()), theirs(ids, output_attentions=True).attentions)
+
+
+@decoders
+@torch.inference_mode()
+def test_weights_of_a_text_that_is_generated(tmp_path, language_tokenizer, make):
+    """Step by step through the cache on both sides."""
+    ours, theirs = both(tmp_path, make(language_tokenizer), language_tokenizer)
+    prompts, tokens = torch.randint(1, len(language_tokenizer), (2, 5)), 7
+    generated = theirs.generate(
+        prompts,
+        do_sample=False,
+        max_new_tokens=tokens,
+        eos_token_id=NO_END,
+        pad_token_id=0,
+        output_attentions=True,
+        return_dict_in_generate=True,
+    )
+    with recorded_attention(ours) as weights:
+        steps = PromptSteps(ours, prompts.tolist(), 5 + tokens)
+        found = greedy(steps, torch.tensor([tokens] * 2), Vocabulary(end=NO_END), scored=False)
+    assert [[*prompt, *each.ids] for prompt, each in zip(prompts.tolist(), found)] == generated.sequences.tolist()
+    assert len(generated.attentions) == tokens  # the prompt, and one position after the other
+    joined = []
+    for layer in range(2):
+        whole = torch.zeros(2, ours.config.heads, 5 + tokens - 1, 5 + tokens - 1)
+        for step in generated.attentions:
+            queries, keys = step[layer].shape[2:]
+            whole[:, :, keys - queries : keys, :keys] = step[layer]
+        joined.append(whole)
+    assert_same(list(weights.values()), joined)
+
+
+# Encoders
+
+
+@pytest.fixture
+def bert(tmp_path, encoder_tokenizer) -> tuple[Bert, object]:
+    sizes = {"hidden_size": 21, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 37}
+    config = transformers.BertConfig(
+        **sizes, max_position_embeddings=27, vocab_size=len(encoder_tokenizer) + 3, attn_implementation="eager"
+    )
+    return both(tmp_path, spread(transformers.BertModel(config)), encoder_tokenizer)
+
+
+def pairs(tokenizer):
+    """Pairs of texts with padding behind: the ids, their lengths, and which of two segments each is of."""
+    texts = tokenizer.encode(["a dog sleeps", "the cat danced under the table", "the dog"])
+    ids = [tokenizer.wrapped(texts[first], texts[second]) for first, second in ((0, 1), (1, 2), (1, 0), (2, 0))]
+    lengths = torch.tensor([len(row) for row in ids])
+    assert len(set(lengths.tolist())) == 3  # and two are of one length, which are packed together
+    padded = torch.full((4, int(lengths.max()) + 2), tokenizer.pad)
+    segments = torch.zeros_like(padded)
+    for row, each in enumerate(ids):
+        padded[row, : len(each)] = torch.tensor(each)
+        segments[row, each.index(tokenizer.separator) + 1 : len(each)] = 1
+    return padded, lengths, segments
+
+
+@pytest.mark.parametrize("way", ["padded", "packed"])
+@torch.inference_mode()
+def test_weights_of_an_encoder_with_two_segments_and_padding(bert, encoder_tokenizer, way):
+    ours, theirs = bert
+    ids, lengths, segments = pairs(encoder_tokenizer)
+    real = torch.arange(ids.shape[1]) < lengths[:, None]
+    with recorded_attention(ours) as weights:
+        getattr(ours, way)(ours.embed(ids), lengths)
+    inputs = {"attention_mask": real.long(), "token_type_ids": segments}
+    assert_same(list(weights.values()), theirs(ids, **inputs, output_attentions=True).attentions, real)
+
+
+@torch.inference_mode()
+def test_weights_of_an_encoder_with_one_text(bert, encoder_tokenizer):
+    ours, theirs = bert
+    ids = torch.tensor([encoder_tokenizer.wrapped(encoder_tokenizer.encode(["a cat under the dog"])[0])])
+    with recorded_attention(ours) as weights:
+        ours(ids)
+    assert_same(list(weights.values()), theirs(ids, output_attentions=True).attentions)
+
+
+# Translators
+
+
+@pytest.fixture
+def marian(tmp_path, translation_tokenizer):
+    tokenizer = translation_tokenizer
+    config = transformers.MarianConfig(
+        **{"vocab_size": len(tokenizer), "d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "init_std": 0.2},
+        **{"encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40},
+        **{"activation_function": "relu", "pad_token_id": tokenizer.pad, "eos_token_id": tokenizer.end},
+        **{"decoder_start_token_id": tokenizer.pad, "forced_eos_token_id": None, "scale_embedding": True},
+        attn_implementation="eager",
+    )
+    theirs = spread(transformers.MarianMTModel(config))
+    theirs.final_logits_bias[0, tokenizer.end] = 2.0  # so that sentences end
+    return both(tmp_path, theirs, tokenizer)
+
+
+def sources(tokenizer):
+    """Padded, and of different lengths."""
+    source = torch.randint(2, tokenizer.pad, (3, 7))
+    source[:, -1] = tokenizer.end
+    source[1, 4:] = tokenizer.pad
+    source[1, 3] = tokenizer.end
+    return source
+
+
+@torch.inference_mode()
+def test_weights_of_a_translator(marian, translation_tokenizer):
+    ours, theirs = marian
+    source, pad = sources(translation_tokenizer), translation_tokenizer.pad
+    target = torch.randint(2, pad, (3, 5))
+    with recorded_attention(ours) as weights:
+        ours(source, target)
+    real = source != pad
+    found = theirs(input_ids=source, attention_mask=real.long(), decoder_input_ids=target, output_attentions=True)
+    encoder = [each for name, each in weights.items() if name.startswith("encoder.")]
+    decoder = of_kind({name: each for name, each in weights.items() if name.startswith("decoder.")}, "self_attention")
+    assert_same(encoder, found.encoder_attentions, real)
+    assert_same(decoder, found.decoder_attentions)
+    assert_same(of_kind(weights, "cross_attention"), found.cross_attentions)
+    assert len(weights) == 2 + 3 + 3
+    assert not any(each[1, :, :, 4:].any() for each in of_kind(weights, "cross_attention"))
+
+
+@torch.inference_mode()
+def test_weights_of_what_a_beam_search_found(marian, translation_tokenizer):
+    """Beams change places while they are searched; the winner's rows are those of its own ids alone."""
+    ours, theirs = marian
+    source, tokenizer = sources(translation_tokenizer), translation_tokenizer
+    limits, vocabulary = torch.tensor([9, 6, 9]), Vocabulary(end=tokenizer.end, never=(tokenizer.pad,))
+    with recorded_attention(ours) as weights:
+        steps = CachedSteps(ours, *ours.encode(source), 9, 4)
+        best = [row[0].ids for row in beam_search(steps, limits, vocabulary, beams=4, alpha=0.6)]
+    first = [row.ids for row in greedy(CachedSteps(ours, *ours.encode(source), 9), limits, vocabulary)]
+    assert first != best  # so that the winner was not always the first beam
+    cross, lengths = of_kind(weights, "cross_attention"), set()
+    for row, ids in enumerate(best):
+        before = [ours.config.start, *ids][: int(limits[row])]
+        lengths.add(len(before))
+        real = source[row] != tokenizer.pad
+        found = theirs(
+            input_ids=source[row : row + 1, real],
+            decoder_input_ids=torch.tensor([before]),
+            output_attentions=True,
+        )
+        seen = [each[row : row + 1, :, : len(before), real] for each in cross]
+        assert_same(seen, found.cross_attentions)
+    assert len(lengths) > 1  # so that some waited while others went on

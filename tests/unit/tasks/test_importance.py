@@ -1,0 +1,432 @@
+"""What each head is worth: measured as the model is evaluated, one head off at a time, the one most missed first."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from manyheads.core import log
+from manyheads.core.errors import ConfigError, DataError, ManyheadsError
+from manyheads.interop.directory import load_model, save_model
+from manyheads.look.heads import heads_off
+from manyheads.look.parts import attentions
+from manyheads.models.bert import (
+    Bert,
+    BertAnswerer,
+    BertClassifier,
+    BertConfig,
+    BertEmbedder,
+    BertTagger,
+    MaskedBert,
+)
+from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.ops.attention import sdpa
+from manyheads.tasks.classify import Classifier
+from manyheads.tasks.importance import HeadImportance, Importance, Measure, measure_of, rank_heads
+from manyheads.tasks.look_pictures import importance_picture
+from manyheads.tasks.prune import prune
+from manyheads.tasks.translate import Translator, score
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.tokenizer import Tokenizer
+
+PAIRS = [
+    ("a dog sleeps under the table", "ein Hund schläft unter dem Tisch"),
+    ("the cat danced", "die Katze tanzte"),
+    ("a cat sleeps", "eine Katze schläft"),
+]
+LINES = [line for pair in PAIRS for line in pair] * 3
+NAMES = ("bad", "good")
+LANGUAGE = LanguageTokenizer.train(LINES, 270)
+ENCODER = EncoderTokenizer.train(LINES, 60)
+TRANSLATION = Tokenizer.train(LINES, 300)
+USELESS = 1  # the head of the last layer that is made so
+
+
+def gpt() -> GPT:
+    sizes = {"vocabulary": len(LANGUAGE), "context": 31, "width": 15, "layers": 2, "heads": 3}
+    return GPT(GPTConfig(**sizes, end=LANGUAGE.end))
+
+
+def llama() -> Llama:
+    sizes = {"vocabulary": len(LANGUAGE), "context": 31, "width": 24, "layers": 2, "heads": 4, "inner": 21}
+    return Llama(LlamaConfig(**sizes, key_value_heads=2, end=LANGUAGE.end))
+
+
+def bert(**options) -> Bert:
+    sizes = {"context": 31, "width": 15, "layers": 2, "heads": 3, "separator": ENCODER.separator}
+    return Bert(BertConfig(vocabulary=len(ENCODER), **sizes), **options)
+
+
+def transformer() -> Transformer:
+    special = {"pad": TRANSLATION.pad, "start": TRANSLATION.start, "end": TRANSLATION.end}
+    sizes = {"vocabulary": len(TRANSLATION), "width": 15, "layers": 1, "decoder_layers": 2, "heads": 3, "inner": 21}
+    return Transformer(TransformerConfig(**sizes, **special))
+
+
+MAKERS = {
+    "translator": transformer,
+    "gpt": gpt,
+    "llama": llama,
+    "masked": lambda: MaskedBert(bert().config),
+    "classifier": lambda: BertClassifier(bert(), NAMES, "text"),
+    "of pairs": lambda: BertClassifier(bert(), NAMES, "pair"),
+    "of numbers": lambda: BertClassifier(bert(), (), "pair"),
+    "of choices": lambda: BertClassifier(bert(), (), "choice"),
+    "decoder's classifier": lambda: DecoderClassifier(gpt(), NAMES, "text"),
+    "tagger": lambda: BertTagger(bert(pooler=False), ("O", "B-X")),
+    "answerer": lambda: BertAnswerer(bert(pooler=False)),
+    "embedder": lambda: BertEmbedder(bert(pooler=False)),
+}
+MEASURES = {"tagger": "accuracy", "answerer": "F1", "embedder": "Spearman"}
+every_model = pytest.mark.parametrize("name", MAKERS)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> dict[str, Path]:
+    """Each with a head of its last layer whose output nothing reads."""
+    folder, found = tmp_path_factory.mktemp("models"), {}
+    for name, make in MAKERS.items():
+        torch.manual_seed(13)
+        model = make()
+        body = getattr(model, "body", model)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(0.4 * torch.randn_like(parameter))
+            module = attentions(model)[-1].module
+            width = module.value_width
+            module.output.weight[:, USELESS * width : (USELESS + 1) * width] = 0.0
+        tokenizer = {Transformer: TRANSLATION, Bert: ENCODER}.get(type(body), LANGUAGE)
+        found[name] = folder / name
+        save_model(found[name], model.eval(), tokenizer, "# A model\n")
+    return found
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> dict[str, dict]:
+    """What each model is measured on."""
+    folder = tmp_path_factory.mktemp("data")
+    words = "a O\ndog B-X\nsleeps O\n\nthe O\ncat B-X\ndanced O\n"
+    context = "a dog sleeps under the table and the cat danced"
+    answers = {"text": "the cat", "answer_start": context.index("the cat")}
+    asked = [
+        {"id": str(number), "question": question, "answers": [answers]}
+        for number, question in enumerate(("who danced", "who sleeps", "a cat"))
+    ]
+    files = {
+        "source.txt": "".join(f"{one}\n" for one, _ in PAIRS),
+        "target.txt": "".join(f"{other}\n" for _, other in PAIRS),
+        "pairs.jsonl": "".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in PAIRS),
+        "text.txt": ". ".join(line for line in LINES) + ".\n",
+        "labels.tsv": "text\tlabel\n" + "".join(f"{one}\t{NAMES[len(one) % 2]}\n" for one in LINES[:5]),
+        "pairs.tsv": "sentence1\tsentence2\tlabel\n" + "".join(f"{one}\t{two}\tgood\n" for one, two in PAIRS),
+        "numbers.tsv": "sentence1\tsentence2\tscore\n"
+        + "".join(f"{one}\t{two}\t{number}.5\n" for number, (one, two) in enumerate([*PAIRS, ("a dog", "the table")])),
+        "choices.jsonl": "".join(
+            json.dumps({"context": one, "choices": [two, "the table"], "answer": number % 2}) + "\n"
+            for number, (one, two) in enumerate(PAIRS)
+        ),
+        "tags.txt": words,
+        "questions.json": json.dumps({"data": [{"title": "x", "paragraphs": [{"context": context, "qas": asked}]}]}),
+    }
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    text, labels = {"texts": [str(folder / "text.txt")]}, {"data": [folder / "labels.tsv"]}
+    return {
+        "translator": {"sources": [folder / "source.txt"], "targets": [folder / "target.txt"]},
+        **{"gpt": text, "llama": text, "masked": text, "classifier": labels, "decoder's classifier": labels},
+        "of pairs": {"data": [folder / "pairs.tsv"]},
+        **{"of numbers": {"data": [folder / "numbers.tsv"]}, "embedder": {"data": [folder / "numbers.tsv"]}},
+        "of choices": {"data": [folder / "choices.jsonl"]},
+        "tagger": {"data": [folder / "tags.txt"]},
+        "answerer": {"data": [folder / "questions.json"]},
+        "as pairs": {"pairs": [folder / "pairs.jsonl"]},
+    }
+
+
+def useless_in(importance: Importance, name: str) -> HeadImportance:
+    kind = "cross" if name == "translator" else "self"
+    return next(head for head in importance.heads if (head.kind, head.layer, head.head) == (kind, 1, USELESS))
+
+
+# Ranking
+
+
+@every_model
+def test_a_head_that_nothing_reads_is_not_missed_and_stands_between_good_and_bad(models, data, name):
+    measure = measure_of(models[name], **data[name], device="cpu")
+    assert measure.name == MEASURES.get(name, "loss")
+    assert measure.more_is_better == (name in MEASURES)
+    found = rank_heads(measure)
+    assert found.measure == measure.name
+    useless = useless_in(found, name)
+    assert (useless.lost, useless.score) == (0.0, found.whole)
+    losses = [head.lost for head in found.heads]
+    assert losses == sorted(losses, reverse=True)
+    assert losses.index(0.0) <= found.heads.index(useless)
+    numbers = {head for part in attentions(measure.network) for head in [(part.kind, part.layer)] * part.module.heads}
+    assert {(head.kind, head.layer) for head in found.heads} == numbers
+    assert len(found.heads) == sum(part.module.heads for part in attentions(measure.network))
+    if name not in MEASURES:  # which a few examples decide
+        assert sum(lost == 0.0 for lost in losses) == 1
+
+
+@every_model
+def test_each_score_is_that_of_the_model_with_the_head_off(models, data, name):
+    measure = measure_of(models[name], **data[name], device="cpu")
+    found = rank_heads(measure)
+    assert measure.score() == found.whole  # the same every time
+    for head in (found.heads[0], found.heads[-1]):
+        where = (head.layer, head.head) if head.kind == "self" else (head.kind, head.layer, head.head)
+        with heads_off(measure.network, [where]):
+            assert measure.score() == head.score
+        better = found.whole - head.score if measure.more_is_better else head.score - found.whole
+        assert head.lost == better
+    assert {part.module.kernel for part in attentions(measure.network)} == {sdpa}
+
+
+def test_a_score_of_which_more_is_better_is_lost_when_it_falls():
+    model = gpt().eval()
+    numbers = iter([50.0, 40.0, 55.0, 50.0, 49.0, 51.0, 20.0])
+    found = rank_heads(Measure("BLEU", model, lambda: next(numbers), more_is_better=True))
+    assert found.whole == 50.0
+    assert [(head.name, head.lost) for head in found.heads] == [
+        *(("1.2", 30.0), ("0.0", 10.0), ("1.0", 1.0), ("0.2", 0.0), ("1.1", -1.0), ("0.1", -5.0)),
+    ]
+    numbers = iter([5.0, 4.0, 5.5, 5.0, 4.9, 5.1, 2.0])
+    found = rank_heads(Measure("loss", model, lambda: next(numbers)))
+    assert [head.name for head in found.heads] == ["0.1", "1.1", "0.2", "1.0", "0.0", "1.2"]
+
+
+def test_heads_are_written_as_prune_takes_them():
+    assert HeadImportance("self", 0, 3, 1.0, 0.5).name == "0.3"
+    assert HeadImportance("cross", 2, 1, 1.0, 0.5).name == "cross.2.1"
+
+
+def test_heads_that_were_removed_are_not_ranked(models, data, tmp_path):
+    prune(models["gpt"], [(0, 1), (1, 0)], tmp_path / "small")
+    whole = rank_heads(measure_of(models["gpt"], **data["gpt"], device="cpu"))
+    found = rank_heads(measure_of(tmp_path / "small", **data["gpt"], device="cpu"))
+    assert {head.name for head in found.heads} == {"0.0", "0.2", "1.1", "1.2"}
+    assert found.whole != whole.whole
+    assert useless_in(found, "gpt").lost == 0.0
+
+
+def test_a_terminal_shows_how_far_it_is(models, data, monkeypatch):
+    shown = io.StringIO()
+    console = Console(file=shown, force_terminal=True)
+    monkeypatch.setattr(log, "_console", lambda: console)
+    rank_heads(measure_of(models["gpt"], **data["gpt"], device="cpu"))
+    assert "heads switched off" in shown.getvalue()
+
+
+# Measures
+
+
+def test_the_loss_of_a_translator_is_that_of_every_token(models, data):
+    measure = measure_of(models["translator"], **data["translator"], device="cpu")
+    model = load_model(models["translator"])[0]
+    nats, tokens = 0.0, 0
+    with torch.inference_mode():
+        for source, target in PAIRS:
+            ids, wanted = TRANSLATION.encode([source, target])
+            logits = model(torch.tensor([ids]), torch.tensor([[TRANSLATION.start, *wanted[:-1]]]))[0]
+            nats -= float(logits.log_softmax(dim=-1)[range(len(wanted)), wanted].sum())
+            tokens += len(wanted)
+    assert measure.score() == pytest.approx(nats / tokens, rel=1e-4)
+    again = measure_of(models["translator"], **data["as pairs"], by="loss", device="cpu")
+    assert again.score() == measure.score()
+
+
+def test_bleu_is_that_of_greedy_translations(models, data):
+    measure = measure_of(models["translator"], **data["translator"], by="bleu", device="cpu")
+    assert (measure.name, measure.more_is_better) == ("BLEU", True)
+    translator = Translator.load(models["translator"], device="cpu")
+    sources, targets = zip(*PAIRS)
+    assert measure.score() == score(translator.translate(sources, beam=1), targets).bleu
+    whole = measure.score()
+    with heads_off(measure.network, [("cross", 1, USELESS)]):
+        assert measure.score() == whole
+
+
+def test_bleu_falls_with_a_head_that_the_words_come_from(models, data, monkeypatch):
+    """Of a translator that is right until a head is off."""
+    measure = measure_of(models["translator"], **data["translator"], by="bleu", device="cpu")
+    cross = attentions(measure.network)[-1].module
+
+    def translations(self, sources, *, beam):
+        right = cross.kernel is sdpa
+        return [dict(PAIRS)[source] if right else "nothing of it" for source in sources]
+
+    monkeypatch.setattr(Translator, "translate", translations)
+    found = rank_heads(measure)
+    assert found.whole == pytest.approx(100.0)
+    assert {(head.kind, head.layer) for head in found.heads[:3]} == {("cross", 1)}
+    assert [round(head.lost) for head in found.heads[:4]] == [100, 100, 100, 0]
+
+
+def test_a_translator_s_run_is_measured_on_its_own_validation_set(models, data, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "model").symlink_to(models["translator"])
+    (run / "valid.jsonl").write_text(data["as pairs"]["pairs"][0].read_text(encoding="utf-8"), encoding="utf-8")
+    own = measure_of(run, device="cpu").score()
+    assert own == measure_of(models["translator"], **data["translator"], device="cpu").score()
+    (tmp_path / "one.tsv").write_text(f"{PAIRS[0][0]}\t{PAIRS[0][1]}\n", encoding="utf-8")
+    assert measure_of(run, pairs=[tmp_path / "one.tsv"], device="cpu").score() != own
+
+
+def test_the_loss_of_labels_is_their_negative_log_likelihood(models, data):
+    classifier = Classifier.load(models["classifier"], device="cpu")
+    texts = LINES[:5]
+    right = [len(text) % 2 for text in texts]
+    probabilities = classifier.probabilities(texts)[range(5), right]
+    measure = measure_of(models["classifier"], **data["classifier"], device="cpu")
+    assert measure.score() == pytest.approx(float(-probabilities.log().mean()))
+
+
+def test_the_loss_of_numbers_is_their_squared_error(models, data):
+    classifier = Classifier.load(models["of numbers"], device="cpu")
+    found = classifier([*PAIRS, ("a dog", "the table")])
+    expected = sum((number - (place + 0.5)) ** 2 for place, number in enumerate(found)) / 4
+    measure = measure_of(models["of numbers"], **data["of numbers"], device="cpu")
+    assert measure.score() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_loss_of_choices_is_that_of_the_right_ones(models, data):
+    classifier = Classifier.load(models["of choices"], device="cpu")
+    probabilities = classifier.probabilities([(one, (two, "the table")) for one, two in PAIRS])[range(3), [0, 1, 0]]
+    measure = measure_of(models["of choices"], **data["of choices"], device="cpu")
+    assert measure.score() == pytest.approx(float(-probabilities.log().mean()))
+
+
+# What cannot be
+
+
+@every_model
+def test_without_data_it_says_which_to_give(models, name):
+    flags = {"translator": "--source and --target, or --pairs", **dict.fromkeys(["gpt", "llama", "masked"], "--text")}
+    with pytest.raises(ConfigError) as refused:
+        measure_of(models[name], device="cpu")
+    wanted = flags.get(name, "--data, a file as the model is trained on")
+    assert str(refused.value) == f"there is nothing to rank heads on; give {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("name", "by"), [("gpt", "bleu"), ("classifier", "bleu"), ("translator", "accuracy"), ("gpt", "perplexity")]
+)
+def test_a_score_that_a_model_has_not(models, data, name, by):
+    with pytest.raises(ConfigError, match=f"heads are not ranked by {by}"):
+        measure_of(models[name], **data[name], by=by, device="cpu")
+
+
+def test_sources_without_targets(models, data):
+    given = data["translator"]
+    with pytest.raises(DataError, match="1 source files but 0 target files"):
+        measure_of(models["translator"], sources=given["sources"], device="cpu")
+    with pytest.raises(DataError, match="0 source files but 1 target files"):
+        measure_of(models["translator"], targets=given["targets"], device="cpu")
+
+
+@pytest.mark.parametrize("name", [name for name in MAKERS if name != "translator"])
+def test_a_file_that_is_not_there(models, data, tmp_path, name):
+    (kind,) = data[name]
+    with pytest.raises(DataError, match="is not there"):
+        measure_of(models[name], **{kind: [str(tmp_path / "nothing.tsv")]}, device="cpu")
+
+
+@every_model
+def test_a_file_with_nothing_in_it(models, data, tmp_path, name):
+    given = {}
+    for kind, (path,) in data[name].items():
+        empty = tmp_path / f"{kind}{Path(path).suffix}"
+        empty.write_text("")
+        given[kind] = [str(empty)]
+    with pytest.raises(ManyheadsError):
+        measure_of(models[name], **given, device="cpu").score()
+
+
+def test_a_label_that_the_model_has_not_is_named_with_its_line(models, tmp_path):
+    path = tmp_path / "labels.tsv"
+    path.write_text("text\tlabel\na dog\tgood\nthe cat\tugly\n")
+    with pytest.raises(DataError) as refused:
+        measure_of(models["classifier"], data=[path], device="cpu")
+    assert str(refused.value) == f"{path}, line 3: the model has no label ugly; it has bad, good"
+
+
+def test_a_number_that_is_none_is_named_with_its_line(models, tmp_path):
+    path = tmp_path / "numbers.tsv"
+    path.write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1.5\nthe cat\ta dog\tmany\n")
+    for name in ("of numbers", "embedder"):
+        with pytest.raises(DataError, match=r"numbers\.tsv, line 3: 'many' is not a number"):
+            measure_of(models[name], data=[path], device="cpu")
+
+
+@pytest.mark.xfail(strict=True, reason="score_tags is not told which file the sentences are of")
+def test_a_tag_that_the_model_has_not_is_named_with_its_file(models, tmp_path):
+    path = tmp_path / "tags.txt"
+    path.write_text("a O\ndog B-Y\n")
+    with pytest.raises(DataError, match="B-Y") as refused:
+        measure_of(models["tagger"], data=[path], device="cpu").score()
+    assert str(refused.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("classifier", "of pairs"), ("of pairs", "classifier"), ("classifier", "of choices")]
+)
+def test_examples_of_another_form_are_refused(models, data, name, other):
+    with pytest.raises(ManyheadsError):
+        measure_of(models[name], **data[other], device="cpu").score()
+
+
+@pytest.mark.xfail(strict=True, reason="the label is taken as a number before the form is looked at")
+def test_a_classifier_of_choices_refuses_texts_with_labels(models, data):
+    with pytest.raises(ManyheadsError):
+        measure_of(models["of choices"], **data["classifier"], device="cpu").score()
+
+
+@pytest.mark.xfail(strict=True, reason="a text alone is compared with itself")
+def test_texts_alone_have_no_similarity(models, tmp_path):
+    path = tmp_path / "numbers.tsv"
+    path.write_text("text\tscore\na dog\t1.5\nthe cat\t3.5\na table\t2.0\n")
+    with pytest.raises(ManyheadsError):
+        measure_of(models["embedder"], data=[path], device="cpu").score()
+
+
+# As a table and a figure
+
+
+def test_the_table_has_a_line_for_each_head_and_the_whole_below():
+    heads = [HeadImportance("cross", 0, 1, 2.5, 0.5), HeadImportance("encoder", 1, 0, 1.75, -0.25)]
+    importance = Importance("loss", 2.0, heads)
+    grid = importance.table()
+    assert grid.rows == ["cross.0.1", "encoder.1.0"]
+    assert grid.cells == [["2.5000", "+0.5000"], ["1.7500", "-0.2500"]]
+    assert grid.note == "loss with all heads: 2.0000"
+    assert grid.shades[0, 1] == 1.0
+    assert grid.shades[1, 1] == -0.5
+    shown = importance._repr_html_()
+    assert all(word in shown for word in ("cross.0.1", "+0.5000", "-0.2500", grid.note))
+
+
+@pytest.mark.parametrize(("measure", "said"), [("loss", "loss gained without it"), ("BLEU", "BLEU lost without it")])
+def test_the_figure_has_a_bar_for_each_head_the_most_missed_on_top(measure, said):
+    pytest.importorskip("matplotlib")
+    heads = [HeadImportance("self", 0, head, 2.0 + lost, lost) for head, lost in ((2, 0.5), (0, 0.0), (1, -0.25))]
+    importance = Importance(measure, 2.0, heads)
+    drawn = importance_picture("mine", importance)
+    assert [bar.get_width() for bar in drawn.patches] == [0.5, 0.0, -0.25]
+    assert [label.get_text() for label in drawn.get_yticklabels()] == ["0.2", "0.0", "0.1"]
+    assert drawn.get_ylim()[0] > drawn.get_ylim()[1]  # counted from the top
+    assert drawn.get_xlabel() == said
+    title = " ".join(drawn.get_title().split())
+    assert title == f"mine: what each head is worth ({measure} 2.000 with all)"
+    other = importance_picture("yours", replace(importance, whole=3.0))
+    assert "yours" in other.get_title()

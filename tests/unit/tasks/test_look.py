@@ -1,0 +1,687 @@
+"""What is seen of a model at work: its own weights over its own tokens, whatever the model, and as figures."""
+
+import json
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.interop.directory import load_model, save_model
+from manyheads.look import record
+from manyheads.look.record import recorded_attention
+from manyheads.look.rollout import cross_rollout, rollout
+from manyheads.models.bert import (
+    Bert,
+    BertAnswerer,
+    BertClassifier,
+    BertConfig,
+    BertEmbedder,
+    BertTagger,
+    MaskedBert,
+)
+from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.nn.positions import PositionsConfig
+from manyheads.tasks.answer import Answerer
+from manyheads.tasks.classify import Classifier
+from manyheads.tasks.language import LanguageModel
+from manyheads.tasks.look import called, look_inside
+from manyheads.tasks.look_pictures import SHOWS, picture, tables
+from manyheads.tasks.masked import Filler
+from manyheads.tasks.prune import prune
+from manyheads.tasks.similarity import Embedder
+from manyheads.tasks.tag import Tagger
+from manyheads.tasks.translate import Translator
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.tokenizer import Tokenizer
+
+LINES = ["a dog sleeps under the table", "the cat danced", "ein Hund schläft unter dem Tisch"] * 3
+TEXT, SECOND = "the dog danced under a cat", "a table sleeps"
+NAMES = ("bad", "so so", "good")
+LANGUAGE = LanguageTokenizer.train(LINES, 270)
+ENCODER = EncoderTokenizer.train(LINES, 60)
+TRANSLATION = Tokenizer.train(LINES, 300)
+(START,) = TRANSLATION.pieces([TRANSLATION.start])
+
+
+def gpt(**changes) -> GPT:
+    sizes = {"vocabulary": len(LANGUAGE) + 3, "context": 31, "width": 21, "layers": 2, "heads": 3}
+    return GPT(GPTConfig(**{**sizes, "end": LANGUAGE.end, **changes}))
+
+
+def llama(**changes) -> Llama:
+    sizes = {"vocabulary": len(LANGUAGE) + 3, "context": 31, "width": 36, "layers": 3, "heads": 6, "inner": 37}
+    return Llama(LlamaConfig(**{**sizes, "key_value_heads": 3, "end": LANGUAGE.end, **changes}))
+
+
+def bert(**options) -> Bert:
+    sizes = {"context": 31, "width": 21, "layers": 2, "heads": 3, "separator": ENCODER.separator}
+    return Bert(BertConfig(vocabulary=len(ENCODER) + 3, **sizes), **options)
+
+
+def transformer(**changes) -> Transformer:
+    special = {"pad": TRANSLATION.pad, "start": TRANSLATION.start, "end": TRANSLATION.end}
+    sizes = {"vocabulary": len(TRANSLATION), "width": 21, "layers": 2, "decoder_layers": 4, "heads": 3, "inner": 28}
+    return Transformer(TransformerConfig(**{**sizes, "norm_order": "pre", **special, **changes}))
+
+
+MAKERS = {
+    "translator": transformer,
+    "gpt": gpt,
+    "llama": llama,
+    "encoder": bert,
+    "masked": lambda: MaskedBert(bert().config),
+    "classifier": lambda: BertClassifier(bert(), NAMES),
+    "tagger": lambda: BertTagger(bert(pooler=False), NAMES),
+    "answerer": lambda: BertAnswerer(bert(pooler=False)),
+    "embedder": lambda: BertEmbedder(bert(pooler=False), longest=29),
+    "decoder's classifier": lambda: DecoderClassifier(gpt(), NAMES),
+}
+ENCODERS = ("encoder", "masked", "classifier", "tagger", "answerer", "embedder")
+every_model = pytest.mark.parametrize("name", MAKERS)
+
+
+def saved(directory: Path, make) -> Path:
+    torch.manual_seed(9)
+    model = make()
+    body = getattr(model, "body", model)
+    with torch.no_grad():
+        # So large that attention is far from even, and the likeliest word far from the next.
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+        if isinstance(model, Transformer):
+            model.output.bias[TRANSLATION.end] = 6.0  # so that a translation ends
+    tokenizer = {Transformer: TRANSLATION, Bert: ENCODER}.get(type(body), LANGUAGE)
+    save_model(directory, model.eval(), tokenizer, "# A model\n")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {name: saved(folder / name, make) for name, make in MAKERS.items()}
+
+
+def weights_of(path: Path, *rows: list[int]) -> dict[str, np.ndarray]:
+    """What is recorded of a model, or of its body, on rows of ids."""
+    model = load_model(path)[0]
+    body = getattr(model, "body", model)
+    with torch.inference_mode(), recorded_attention(body) as weights:
+        body(*(torch.tensor([row]) for row in rows))
+    return {name: each[0].numpy() for name, each in weights.items()}
+
+
+def assert_layers(view, weights: dict[str, np.ndarray], pattern: str) -> None:
+    found = [each for name, each in weights.items() if pattern in name]
+    assert view.weights.shape == (len(found), *found[0].shape)
+    assert (len(view.rows), len(view.columns)) == view.weights.shape[2:]
+    np.testing.assert_allclose(view.weights, found, atol=1e-6)
+    assert np.abs(np.roll(view.weights, 1, axis=1) - found).max() > 1e-2  # and the test can tell
+
+
+# Each model
+
+
+def test_a_translator_is_seen_at_its_own_translation(models):
+    translator = Translator.load(models["translator"], device="cpu")
+    (translation,) = translator.translate([TEXT])
+    inside = look_inside(models["translator"], TEXT, device="cpu")
+    assert inside.text == f"{TEXT} → {translation}"
+    assert inside.model == "translator"
+    assert [view.kind for view in inside.views] == ["cross", "encoder", "decoder"]
+    cross, encoder, decoder = inside.views
+    source = TRANSLATION.encode([TEXT])[0]
+    assert cross.columns == encoder.rows == encoder.columns == TRANSLATION.pieces(source)
+    assert cross.rows[-1] == "</s>"
+    assert 2 < len(cross.rows) < 50
+    assert decoder.rows == decoder.columns == [START, *cross.rows[:-1]]
+    assert (len(encoder.layers), len(cross.layers), len(decoder.layers)) == (2, 4, 4)
+    assert inside.largest_difference < 1e-5
+
+
+def test_a_translator_is_seen_at_the_translation_that_is_given(models):
+    inside = look_inside(models["translator"], TEXT, "der Hund tanzte", device="cpu")
+    assert inside.text == f"{TEXT} → der Hund tanzte"
+    source, target = TRANSLATION.encode([TEXT, "der Hund tanzte"])
+    assert inside.view().rows == TRANSLATION.pieces(target)
+    weights = weights_of(models["translator"], source, [TRANSLATION.start, *target[:-1]])
+    assert_layers(inside.view("cross"), weights, "cross_attention")
+    assert_layers(inside.view("encoder"), weights, "encoder.")
+    assert_layers(
+        inside.view("decoder"), {name: each for name, each in weights.items() if "cross" not in name}, "decoder."
+    )
+
+
+def test_a_translation_of_nothing_is_its_end(models):
+    inside = look_inside(models["translator"], TEXT, "", device="cpu")
+    assert (inside.view("cross").rows, inside.view("decoder").rows) == (["</s>"], [START])
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama"])
+def test_a_language_model_reads_and_goes_on_as_it_does_elsewhere(models, name):
+    language = LanguageModel.load(models[name], device="cpu")
+    row = language.encode([TEXT])[0]
+    inside = look_inside(models[name], TEXT, device="cpu")
+    assert inside.text == TEXT
+    assert inside.view().rows == inside.view().columns == LANGUAGE.pieces(row)
+    assert_layers(inside.view("self"), weights_of(models[name], row), "attention")
+    longer = look_inside(models[name], TEXT, tokens=5, device="cpu")
+    assert longer.text == TEXT + language.generate(TEXT, tokens=5, temperature=0.0) != TEXT
+    assert longer.view().rows[: len(row)] == inside.view().rows
+    size = len(longer.view().rows)
+    assert len(row) < size <= len(row) + 5
+    np.testing.assert_allclose(longer.view().weights[:, :, : len(row), : len(row)], inside.view().weights, atol=1e-5)
+
+
+def ending(model, identity: int):
+    """A model that says this token before any other."""
+    with torch.no_grad():
+        model.norm.weight.zero_()
+        if hasattr(model.norm, "bias") and model.norm.bias is not None:
+            model.norm.bias.fill_(1.0)
+        else:
+            model.norm.weight.fill_(1e-6)
+        model.output.weight[identity] = 5.0
+    return model
+
+
+def test_a_text_that_ends_is_seen_up_to_there(tmp_path):
+    model = ending(gpt(tied=False), LANGUAGE.end)
+    save_model(tmp_path / "model", model.eval(), LANGUAGE, "# A model\n")
+    language = LanguageModel.load(tmp_path / "model", device="cpu")
+    assert language.generate(TEXT, tokens=5, temperature=0.0) == ""
+    inside = look_inside(tmp_path / "model", TEXT, tokens=5, device="cpu")
+    assert inside.text == TEXT
+    assert inside.view().rows == LANGUAGE.pieces(language.encode([TEXT])[0])
+
+
+@pytest.mark.xfail(strict=True, reason="greedy search behind look knows of one id that ends a text, not of other_ends")
+def test_a_chat_model_stops_at_each_of_its_ends(tmp_path):
+    path = saved(tmp_path / "model", llama)
+    language = LanguageModel.load(path, device="cpu")
+    written = look_inside(path, TEXT, tokens=5, device="cpu").view().rows
+    first = language.encode([TEXT])[0]
+    model = language.model
+    with torch.inference_mode():
+        other = int(model(torch.tensor([first]))[0, -1, : len(LANGUAGE)].argmax())
+    assert len(written) > len(first)
+    assert other != LANGUAGE.end
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "eos_token_id": [LANGUAGE.end, other]}))
+    again = LanguageModel.load(path, device="cpu")
+    assert again.generate(TEXT, tokens=5, temperature=0.0) == ""
+    assert look_inside(path, TEXT, tokens=5, device="cpu").text == TEXT
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("second", [None, SECOND])
+def test_an_encoder_reads_one_text_or_two_between_its_marks(models, name, second):
+    inside = look_inside(models[name], TEXT, second, device="cpu")
+    texts = [TEXT] if second is None else [TEXT, second]
+    row = ENCODER.wrapped(*ENCODER.encode(texts))
+    assert inside.text == " | ".join(texts)
+    (view,) = inside.views
+    assert (view.kind, view.rows, view.columns) == ("self", ENCODER.pieces(row), ENCODER.pieces(row))
+    assert view.rows.count("[SEP]") == len(texts)
+    assert_layers(view, weights_of(models[name], row), "attention")
+
+
+def test_a_word_that_is_hidden_is_read_as_hidden(models):
+    hidden = "the [MASK] danced"
+    inside = look_inside(models["masked"], hidden, device="cpu")
+    place = inside.view().rows.index("[MASK]")
+    ((guesses,),) = Filler.load(models["masked"], device="cpu")([hidden], 1)
+    grid = inside.grid("logit lens")
+    assert grid.cells[-1][place] == guesses[0].word
+    assert grid.shades[-1, place] == pytest.approx(guesses[0].probability, abs=1e-5)
+
+
+def test_a_decoder_s_classifier_is_seen_as_it_reads(models):
+    inside = look_inside(models["decoder's classifier"], TEXT, device="cpu")
+    row = Classifier.load(models["decoder's classifier"], device="cpu")._wrapping.rows([(TEXT,)])[0]
+    assert inside.view().rows == LANGUAGE.pieces(row)
+    assert_layers(inside.view(), weights_of(models["decoder's classifier"], row), "attention")
+    assert [grid.title for grid in inside.grids] == ["Residual norms", "Heads of self-attention"]
+
+
+def test_the_marks_around_a_text_that_a_decoder_s_classifier_was_trained_with(tmp_path):
+    marks = ["<start>", "<delimiter>", "<extract>"]
+    tokenizer = LANGUAGE.with_special(marks).with_template([marks[0], "$A", marks[2]])
+    model = DecoderClassifier(gpt(vocabulary=len(tokenizer)), NAMES)
+    save_model(tmp_path / "model", model.eval(), tokenizer, "# A model\n")
+    rows = look_inside(tmp_path / "model", TEXT, device="cpu").view().rows
+    assert rows == ["<start>", *LANGUAGE.pieces(LANGUAGE.encode([TEXT])[0]), "<extract>"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("classifier", "the [MASK] danced"),
+        ("decoder's classifier", "a <|endoftext|> cat"),
+        ("decoder's classifier", " a "),
+    ],
+)
+@pytest.mark.xfail(
+    strict=True, reason="look reads special tokens in a text, and blanks around it, as no classifier does"
+)
+def test_a_classifier_s_text_is_only_ever_text(models, name, text):
+    classifier = Classifier.load(models[name], device="cpu")
+    tokenizer = ENCODER if name == "classifier" else LANGUAGE
+    expected = tokenizer.pieces(classifier._wrapping.rows([(text,)])[0])
+    assert look_inside(models[name], text, device="cpu").view().rows == expected
+
+
+KINDS = {
+    "translator": Translator,
+    "gpt": LanguageModel,
+    "llama": LanguageModel,
+    "masked": Filler,
+    "embedder": Embedder,
+    "classifier": Classifier,
+    "decoder's classifier": Classifier,
+    "tagger": Tagger,
+    "answerer": Answerer,
+}
+NO_TOKENIZER = pytest.mark.xfail(strict=True, reason="Classifier, Tagger and Answerer have no tokenizer to be seen")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=NO_TOKENIZER if name in list(KINDS)[5:] else ()) for name in KINDS]
+)
+def test_what_is_ready_to_use_is_seen_as_its_directory_is(models, name):
+    from_directory = look_inside(models[name], TEXT, device="cpu")
+    inside = look_inside(KINDS[name].load(models[name], device="cpu"), TEXT)
+    assert inside.model == KINDS[name].__name__
+    assert inside.text == from_directory.text
+    assert [view.rows for view in inside.views] == [view.rows for view in from_directory.views]
+    for one, other in zip(inside.views, from_directory.views, strict=True):
+        np.testing.assert_array_equal(one.weights, other.weights)
+
+
+def test_a_run_is_called_by_its_name(tmp_path, monkeypatch):
+    saved(tmp_path / "mine" / "model", gpt)
+    assert look_inside(tmp_path / "mine", TEXT, device="cpu").model == "mine"
+    assert look_inside(str(tmp_path / "mine" / "model"), TEXT, device="cpu").model == "mine"
+    monkeypatch.chdir(tmp_path / "mine")
+    assert called(Path(".")) == called(Path("model")) == "mine"
+
+
+# What follows from the weights
+
+
+@every_model
+def test_rollouts_follow_the_weights_that_are_shown(models, name):
+    inside = look_inside(models[name], TEXT, device="cpu")
+    assert [view.kind for view in inside.rollouts] == [f"{view.kind} rollout" for view in inside.views]
+    for view, rolled in zip(inside.views, inside.rollouts):
+        assert rolled.title == f"rollout of {view.title}"
+        assert (rolled.rows, rolled.columns, rolled.layers, rolled.heads) == (
+            *(view.rows, view.columns, view.layers),
+            [0],
+        )
+        expected = (
+            cross_rollout(view.weights, inside.view("encoder").weights)
+            if view.kind == "cross"
+            else rollout(view.weights)
+        )
+        np.testing.assert_allclose(rolled.weights[:, 0], expected, atol=1e-6)
+        np.testing.assert_allclose(rolled.weights.sum(axis=-1), 1.0, atol=1e-5)
+        assert inside.rollout(view.kind) is rolled
+    assert inside.rollout() is inside.rollouts[0]
+
+
+@pytest.mark.parametrize("name", ["translator", "gpt", "llama", "masked"])
+@torch.inference_mode()
+def test_the_last_row_of_the_lens_is_what_the_model_says_next(models, name):
+    second = "der Hund tanzte" if name == "translator" else None
+    inside = look_inside(models[name], TEXT, second, device="cpu")
+    model, tokenizer = load_model(models[name])
+    if name == "translator":
+        source, target = tokenizer.encode([TEXT, second])
+        logits = model(torch.tensor([source]), torch.tensor([[tokenizer.start, *target[:-1]]]))[0]
+        assert inside.grid("logit lens").columns == inside.view("decoder").rows
+    else:
+        row = tokenizer.wrapped(tokenizer.encode([TEXT])[0]) if name == "masked" else tokenizer.encode([TEXT])[0]
+        logits = model(torch.tensor([row]))[0]
+    grid = inside.grid("logit lens")
+    best = logits.softmax(dim=-1).max(dim=-1)
+    assert grid.cells[-1] == tokenizer.pieces(best.indices.tolist())
+    np.testing.assert_allclose(grid.shades[-1], best.values, atol=1e-5)
+    layers = len(inside.view("decoder" if name == "translator" else "self").layers)
+    assert grid.rows == ["embedding", *(f"layer {layer}" for layer in range(layers))]
+    assert grid.cells[0] != grid.cells[-1]
+
+
+def test_a_word_that_no_token_stands_for_is_shown_by_its_number(tmp_path):
+    """Models often have more rows than their tokenizer has tokens."""
+    unknown = len(LANGUAGE) + 1
+    model = ending(gpt(tied=False), unknown)
+    save_model(tmp_path / "model", model.eval(), LANGUAGE, "# A model\n")
+    assert set(look_inside(tmp_path / "model", TEXT, device="cpu").grid("logit lens").cells[-1]) == {f"<{unknown}>"}
+
+
+def test_norms_are_the_lengths_of_the_states(models):
+    inside = look_inside(models["gpt"], TEXT, device="cpu")
+    model = load_model(models["gpt"])[0]
+    with torch.inference_mode():
+        ids = torch.tensor([LANGUAGE.encode([TEXT])[0]])
+        first = model.positions.add(model.embedding(ids), 0)[0].norm(dim=-1)
+    grid = inside.grid("residual norms")
+    np.testing.assert_allclose([float(cell) for cell in grid.cells[0]], first, atol=0.051)
+    assert grid.columns == inside.view().rows
+    assert len(grid.rows) == 3
+    translator = look_inside(models["translator"], TEXT, SECOND, device="cpu")
+    titles = [grid.title for grid in translator.grids if grid.title.startswith("Residual")]
+    assert titles == ["Residual norms of the encoder", "Residual norms of the decoder"]
+    assert translator.grid("residual norms of the encoder").columns == translator.view("encoder").rows
+    assert translator.grid("residual norms of the decoder").columns == translator.view("decoder").rows
+
+
+@every_model
+def test_there_is_a_line_of_statistics_for_each_head_of_each_kind(models, name):
+    inside = look_inside(models[name], TEXT, device="cpu")
+    for view in inside.views:
+        grid = inside.grid(f"heads of {view.title}")
+        layers, heads = view.weights.shape[:2]
+        assert grid.rows == [f"layer {layer} head {head}" for layer in range(layers) for head in range(heads)]
+        assert ("previous" in grid.columns) == (view.kind != "cross")
+        assert all(len(row) == len(grid.columns) for row in grid.cells)
+
+
+# Less than all
+
+
+@pytest.mark.parametrize(("layer", "head"), [(1, 2), (1, None), (None, 0)])
+def test_only_what_is_asked_for_is_recorded(models, monkeypatch, layer, head):
+    whole = look_inside(models["gpt"], TEXT, device="cpu").view().weights
+    computed, compute = [], record.attention_weights
+    monkeypatch.setattr(
+        record, "attention_weights", lambda *given, **how: computed.append(compute(*given, **how)) or computed[-1]
+    )
+    inside = look_inside(models["gpt"], TEXT, layer=layer, head=head, device="cpu")
+    layers, heads = [0, 1] if layer is None else [layer], [0, 1, 2] if head is None else [head]
+    assert [each.shape[1] for each in computed] == [len(heads)] * len(layers)
+    view = inside.view()
+    assert (view.layers, view.heads) == (layers, heads)
+    np.testing.assert_allclose(view.weights, whole[layers][:, heads], atol=1e-6)
+    assert inside.rollouts == []
+    with pytest.raises(ConfigError, match="name neither a layer nor a head"):
+        inside.rollout()
+    assert inside.grid("logit lens")  # which needs no weights
+
+
+def test_a_layer_that_only_the_decoder_has(models):
+    inside = look_inside(models["translator"], TEXT, layer=3, head=1, device="cpu")
+    assert [(view.kind, view.layers, view.heads) for view in inside.views] == [
+        ("cross", [3], [1]),
+        ("decoder", [3], [1]),
+    ]
+
+
+# Pruned models
+
+
+@pytest.fixture(scope="module")
+def pruned(models, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("pruned") / "small"
+    prune(models["gpt"], [(0, 1), (1, 0), (1, 2)], out)
+    return out
+
+
+def test_a_head_that_was_removed_is_shown_as_one_that_looks_nowhere(models, pruned):
+    inside = look_inside(pruned, TEXT, device="cpu")
+    view, whole = inside.view(), look_inside(models["gpt"], TEXT, device="cpu").view()
+    assert view.weights.shape == whole.weights.shape
+    np.testing.assert_allclose(view.weights[0, [0, 2]], whole.weights[0, [0, 2]], atol=1e-6)
+    assert view.weights[1, 1].any()
+    assert not any(view.weights[place].any() for place in ((0, 1), (1, 0), (1, 2)))
+    looks = dict(zip(inside.grid("heads").rows, (row[0] for row in inside.grid("heads").cells)))
+    gone = {name for name, word in looks.items() if word == "nowhere"}
+    assert gone == {"layer 0 head 1", "layer 1 head 0", "layer 1 head 2"}
+    assert len(inside.page().html) > 1000
+
+
+def test_heads_of_a_pruned_model_go_by_the_numbers_they_had(models, pruned):
+    view = look_inside(pruned, TEXT, layer=0, head=2, device="cpu").view()
+    np.testing.assert_allclose(
+        view.weights, look_inside(models["gpt"], TEXT, layer=0, head=2, device="cpu").view().weights, atol=1e-6
+    )
+    with pytest.raises(ConfigError, match=r"no head 0 in layer 1 .* has 1; others were removed"):
+        look_inside(pruned, TEXT, layer=1, head=0, device="cpu")
+
+
+def test_a_rollout_is_of_the_heads_that_are_left(pruned):
+    inside = look_inside(pruned, TEXT, device="cpu")
+    weights = inside.view().weights
+    left = np.stack([weights[0, [0, 2]].mean(axis=0), weights[1, [1]].mean(axis=0)])[:, None]
+    np.testing.assert_allclose(inside.rollout().weights[:, 0], rollout(left), atol=1e-6)
+
+
+def test_what_a_pruned_translator_finds_in_its_source_is_still_all_of_it(models, tmp_path):
+    prune(models["translator"], [("cross", 0, 1), ("cross", 3, 0)], tmp_path / "small")
+    inside = look_inside(tmp_path / "small", TEXT, SECOND, device="cpu")
+    np.testing.assert_allclose(inside.rollout("cross").weights.sum(axis=-1), 1.0, atol=1e-5)
+
+
+# As numbers and as a page
+
+
+@every_model
+def test_arrays_are_plain_and_say_what_was_seen(models, name):
+    inside = look_inside(models[name], TEXT, device="cpu")
+    arrays = json.loads(json.dumps(inside.arrays()))
+    assert (arrays["model"], arrays["text"]) == (inside.model, inside.text)
+    assert arrays["largest_difference"] == inside.largest_difference < 1e-4
+    for found, view in zip(arrays["attention"], [*inside.views, *inside.rollouts], strict=True):
+        np.testing.assert_array_equal(np.array(found["weights"], np.float32), view.weights)
+        for field in ("kind", "title", "layers", "heads", "rows", "columns"):
+            assert found[field] == getattr(view, field)
+    for found, grid in zip(arrays["tables"], inside.grids, strict=True):
+        assert (found["title"], found["cells"]) == (grid.title, grid.cells)
+
+
+def test_arrays_of_one_head(models):
+    arrays = json.loads(json.dumps(look_inside(models["llama"], TEXT, layer=2, head=5, device="cpu").arrays()))
+    (found,) = arrays["attention"]
+    assert (found["layers"], found["heads"]) == ([2], [5])
+    assert np.shape(found["weights"])[:2] == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["translator", "gpt", "encoder"])
+def test_the_page_has_the_text_and_all_tables_and_nothing_of_it_is_markup(models, name):
+    text = '<b>the dog</b> & "cat" </script>'
+    inside = look_inside(models[name], text, device="cpu")
+    html = inside.page().html
+    assert escape(inside.text).encode("ascii", "xmlcharrefreplace").decode() in html
+    assert "<b>the" not in html
+    assert f"<title>{name}</title>" in html
+    for grid in inside.grids:
+        assert grid.title in html
+    assert escape(html) in inside._repr_html_()
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+@every_model
+def test_no_text_is_refused(models, name, text):
+    with pytest.raises(ConfigError, match="there is no text to look at"):
+        look_inside(models[name], text, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama", "decoder's classifier", *ENCODERS])
+def test_a_text_that_the_model_cannot_read_is_refused_with_both_numbers(models, name):
+    encoder = name in ENCODERS
+    tokens = len(ENCODER.wrapped(ENCODER.encode([TEXT * 9])[0]) if encoder else LANGUAGE.encode([TEXT * 9])[0])
+    with pytest.raises(ConfigError, match=rf"has {tokens} tokens, but the model (reads|sees) 31; shorten it"):
+        look_inside(models[name], TEXT * 9, device="cpu")
+
+
+def test_two_texts_that_are_too_long_together(models):
+    tokens = len(ENCODER.wrapped(*ENCODER.encode([TEXT, TEXT * 2])))
+    with pytest.raises(ConfigError, match=f"the text has {tokens} tokens, but the model reads 31; shorten it"):
+        look_inside(models["encoder"], TEXT, TEXT * 2, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama"])
+def test_tokens_that_have_no_place_behind_the_text(models, name):
+    tokens = len(LANGUAGE.encode([TEXT])[0])
+    rest = 31 - tokens
+    inside = look_inside(models[name], TEXT, tokens=rest, device="cpu")
+    assert len(inside.view().rows) <= 31
+    said = f"the text has {tokens} tokens and {rest + 1} more are asked for, but the model reads 31; shorten it"
+    with pytest.raises(ConfigError, match=said):
+        look_inside(models[name], TEXT, tokens=rest + 1, device="cpu")
+
+
+@pytest.mark.parametrize(("text", "second"), [(TEXT * 5, None), (TEXT * 5, "x"), (TEXT, TEXT * 5)])
+def test_a_translator_with_a_table_of_positions_ends_where_that_ends(tmp_path, text, second):
+    path = saved(tmp_path / "model", lambda: transformer(positions=PositionsConfig(kind="learned", length=23)))
+    tokens = max(len(row) for row in TRANSLATION.encode([text, second or ""]))
+    with pytest.raises(ConfigError, match=rf"\b{tokens} .*\b23\b"):
+        look_inside(path, text, second, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("gpt", {"layer": 2}, "there is no layer 2; the model has 2, counted from 0"),
+        ("gpt", {"layer": -1}, "there is no layer -1; the model has 2"),
+        ("gpt", {"head": 3}, "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
+        ("llama", {"layer": 1, "head": 6}, "there is no head 6 in layer 1 of self-attention, which has 6"),
+        ("translator", {"layer": 4}, "there is no layer 4; the model has 4"),
+        ("gpt", {"tokens": -1}, "-1 tokens are asked for; it must be at least 0"),
+        ("masked", {"tokens": -1}, "-1 tokens are asked for; it must be at least 0"),
+        *(
+            (name, {"tokens": 3}, "--tokens lets a language model go on; this is none")
+            for name in MAKERS
+            if name not in ("gpt", "llama")
+        ),
+        *(
+            (name, {"second": SECOND}, "a decoder looks at one text; a second one is for a translator or an encoder")
+            for name in ("gpt", "llama", "decoder's classifier")
+        ),
+    ],
+)
+def test_what_a_model_has_not_or_cannot_do_is_refused(models, name, options, said):
+    with pytest.raises(ConfigError) as refused:
+        look_inside(models[name], TEXT, **options, device="cpu")
+    assert str(refused.value).startswith(said)
+
+
+def test_a_directory_without_a_model_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="does not exist"):
+        look_inside(tmp_path / "nothing", TEXT)
+
+
+def test_a_kind_and_a_table_that_are_not_there(models):
+    inside = look_inside(models["classifier"], TEXT, device="cpu")
+    with pytest.raises(ConfigError, match="there is no cross attention in this model; there is self"):
+        inside.view("cross")
+    with pytest.raises(ConfigError, match="this model has no logit lens: it predicts no words"):
+        inside.grid("logit lens")
+
+
+# Figures
+
+
+def words_of(drawn) -> str:
+    """All that is written in a figure."""
+    matplotlib = pytest.importorskip("matplotlib")
+    figure = drawn.figure.figure
+    texts = figure.findobj(matplotlib.text.Text)
+    return " ".join(" ".join(text.get_text().split()) for text in texts)
+
+
+LENSLESS = ("classifier", "decoder's classifier")
+
+
+@pytest.mark.parametrize("name", ["translator", "gpt", "llama", "masked", *LENSLESS])
+@pytest.mark.parametrize("show", SHOWS)
+def test_every_figure_of_every_family_says_what_it_is_of(models, name, show):
+    inside = look_inside(models[name], TEXT, device="cpu")
+    if show == "lens" and name in LENSLESS:
+        for shown in (lambda: picture(inside, show), lambda: tables(inside, show, None)):
+            with pytest.raises(ConfigError, match="it predicts no words"):
+                shown()
+        return
+    drawn = picture(inside, show)
+    words, view = words_of(drawn), inside.views[0]
+    last = view.layers[-1]
+    wanted = {
+        "attention": f"{name}: {view.title}, layer {last}, mean of {len(view.heads)} heads",
+        "heads": f"{name}: {view.title}",
+        "rollout": f"{name}: rollout of {view.title}, up to layer {last}",
+        "lens": f"{name}: logit lens",
+        "norms": f"{name}: residual norms",
+    }
+    assert wanted[show] in words
+    if show == "heads":
+        assert f"layer {last}" in words
+        assert "head 0" in words
+    elif show != "norms":
+        tokens = inside.grid("logit lens").columns if show == "lens" else view.columns
+        assert [label.get_text() for label in drawn.get_xticklabels()] == tokens
+    printed = {
+        **{"attention": [], "lens": ["Logit lens"], "rollout": [f"rollout of {view.title}"]},
+        "heads": [f"Heads of {each.title}" for each in inside.views],
+        "norms": [grid.title for grid in inside.grids if "norms" in grid.title],
+    }
+    assert [grid.title for grid in tables(inside, show, None)] == printed[show]
+
+
+def test_a_figure_of_one_head_says_its_layer_and_number(models):
+    inside = look_inside(models["llama"], TEXT, layer=1, head=4, device="cpu")
+    drawn = picture(inside)
+    assert "llama: self-attention, layer 1, head 4" in words_of(drawn)
+    np.testing.assert_allclose(drawn.images[0].get_array(), inside.view().weights[0, 0])
+
+
+@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
+def test_a_figure_of_a_translator_is_of_the_kind_that_is_asked_for(models, kind):
+    inside = look_inside(models["translator"], TEXT, SECOND, device="cpu")
+    view = inside.view(kind)
+    drawn = picture(inside, "attention", kind)
+    assert f"{view.title}, layer {view.layers[-1]}" in words_of(drawn)
+    np.testing.assert_allclose(drawn.images[0].get_array(), view.weights[-1].mean(axis=0))
+    assert f"rollout of {view.title}" in words_of(picture(inside, "rollout", kind))
+    assert view.title in words_of(picture(inside, "heads", kind))
+    assert [grid.title for grid in tables(inside, "heads", kind)] == [f"Heads of {view.title}"]
+
+
+@pytest.mark.parametrize("show", ["attention", "heads", "rollout"])
+@pytest.mark.parametrize("shown", [picture, tables])
+def test_a_figure_of_an_attention_that_is_not_there_is_refused(models, show, shown):
+    inside = look_inside(models["gpt"], TEXT, device="cpu")
+    with pytest.raises(ConfigError, match="there is no sideways attention in this model"):
+        shown(inside, show, "sideways")
+
+
+def test_a_figure_of_a_pruned_model_is_of_the_heads_that_are_left(models, pruned, tmp_path):
+    inside = look_inside(pruned, TEXT, device="cpu")
+    drawn = picture(inside)
+    assert "layer 1, mean of 1 heads" in words_of(drawn)
+    np.testing.assert_allclose(drawn.images[0].get_array(), inside.view().weights[1, 1])
+
+
+@pytest.mark.parametrize("shown", [picture, tables])
+def test_what_cannot_be_shown_is_refused_with_what_can(models, shown):
+    inside = look_inside(models["gpt"], TEXT, device="cpu")
+    with pytest.raises(ConfigError) as refused:
+        shown(inside, "soul", None)
+    assert str(refused.value) == f"there is nothing called soul to show; there are {', '.join(SHOWS)}"
+
+
+def test_lines_of_norms_are_the_norms(models):
+    inside = look_inside(models["gpt"], TEXT, device="cpu")
+    drawn = picture(inside, "norms")
+    grid = inside.grid("residual norms")
+    lines = [line.get_ydata() for line in drawn.get_lines()]
+    np.testing.assert_allclose(lines, np.array(grid.cells, float).T)
