@@ -42,6 +42,8 @@ def align(
     from manyheads.tasks.translate import Translator
 
     _refuse_clashes(sentence, source, target, pairs, sample)
+    if translation is not None and not translation.strip():
+        raise ConfigError("the translation is empty; give one, or leave it away, and the model translates")
     if gold and not (translation or target or pairs):
         raise ConfigError("--gold has the links of given translations; give them, with --target or --pairs")
     if pharaoh and (gold or sample):
@@ -69,6 +71,8 @@ def _refuse_clashes(
     asked = [name for name, value in given if value]
     if len(asked) > 1:
         raise ConfigError(f"{' and '.join(asked)} ask for different things; give one of them")
+    if sentence is not None and not sentence.strip():
+        raise ConfigError("the sentence is empty; give one to align")
     if target and not source:
         raise ConfigError("--target is for --source; give both, or --pairs")
     if not asked:

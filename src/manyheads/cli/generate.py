@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from manyheads.cli.lines import standard_input
+from manyheads.cli.lines import refuse_other_text, standard_input
 
 PROMPTS_AT_ONCE = 64
 
@@ -49,10 +49,7 @@ def generate(
     )
     if beam and (samples > 1 or stop):
         raise ConfigError("--beam finds one text for each prompt; leave --samples and --stop away")
-    try:
-        (prompt or "").encode("utf-8")
-    except UnicodeEncodeError:
-        raise ConfigError("the prompt is not valid UTF-8; type it in a terminal that writes UTF-8") from None
+    refuse_other_text(prompt)
     language_model = LanguageModel.load(model, device=device)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
     prompts = iter([prompt]) if prompt is not None else iter([""]) if sys.stdin.isatty() else standard_input()

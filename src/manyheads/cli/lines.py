@@ -1,9 +1,9 @@
-"""Standard input, line by line."""
+"""Text in and out: standard input line by line, what was typed, and tables as wide as the terminal."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 LINES_AT_ONCE = 1024
 
@@ -30,3 +30,21 @@ def in_chunks(items: Iterable[Item]) -> Iterator[list[Item]]:
     items = iter(items)
     while chunk := list(islice(items, 1 if sys.stdin.isatty() else LINES_AT_ONCE)):
         yield chunk
+
+
+def refuse_other_text(text: str | None) -> None:
+    """What was typed must be text."""
+    from manyheads.core.errors import ConfigError
+
+    try:
+        (text or "").encode("utf-8")
+    except UnicodeEncodeError:
+        raise ConfigError("the text is not valid UTF-8; type it in a terminal that writes UTF-8") from None
+
+
+def print_wide(written: Callable[[int], Any]) -> None:
+    """Prints what is written for a width: the terminal's, or in a file always the same."""
+    from rich.console import Console
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+    console.print(written(console.width), soft_wrap=True)

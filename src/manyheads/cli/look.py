@@ -1,11 +1,12 @@
 """`manyheads look MODEL "a text"`, `manyheads look MODEL --importance`, `manyheads look --positions rotary`"""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from manyheads.cli.lines import print_wide, refuse_other_text
 
 
 def look(
@@ -22,7 +23,7 @@ def look(
     png: Annotated[Path | None, typer.Option(help="A figure for a paper.", metavar="FILE.png")] = None,
     svg: Annotated[Path | None, typer.Option(help="The same, to scale.", metavar="FILE.svg")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", help="The arrays.", metavar="FILE.json")] = None,
-    tokens: Annotated[int, typer.Option(help="How many tokens a language model goes on for.")] = 0,
+    tokens: Annotated[int, typer.Option(help="A language model goes on for so many, the likeliest each time.")] = 0,
     layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 0.", metavar="NUMBER")] = None,
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.", metavar="NUMBER")] = None,
     attention: Annotated[
@@ -57,6 +58,10 @@ def look(
     from manyheads.core.errors import ConfigError
     from manyheads.core.files import refuse_unwritable
 
+    for given in (text, second):
+        refuse_other_text(given)
+    if text is not None and show == "attention" and not any((out, png, svg, as_json)):
+        out = Path("look.html")
     files = {".html": out, ".png": png, ".svg": svg, ".json": as_json}
     for ending, path in files.items():
         if path is not None:
@@ -73,8 +78,13 @@ def look(
     else:
         _refuse(ranked, "goes with --importance, which is not asked for")
         if show in ("lens", "norms"):
-            whole = {"--layer": layer is not None, "--head": head is not None, "--attention": attention}
+            whole = {"--layer": layer is not None, "--head": head is not None}
+            whole |= {"--attention": attention if show == "lens" else None}
             _refuse(whole, f"has no part in --show {show}; leave it away")
+        if show != "attention":
+            _refuse({"--out": out, "--json": as_json}, "has all that there is to show; leave --show away")
+        elif not (png or svg):
+            _refuse({"--attention": attention}, "says what a figure is of; ask for one with --png or --svg")
     if positions is not None:
         _positions(positions, model, files)
     elif model is None:
@@ -110,8 +120,6 @@ def _text(
     print(inside.text)
     for grid in shown:
         _print(grid)
-    if show == "attention" and not any(files.values()):
-        files[".html"] = Path("look.html")
     if files[".html"]:
         inside.page().save(files[".html"])
     for ending in (".png", ".svg"):
@@ -128,8 +136,8 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
     from manyheads.core.errors import ConfigError
     from manyheads.look.drawing import save_figure
     from manyheads.tasks.importance import measure_of, rank_heads
-    from manyheads.tasks.look import called
     from manyheads.tasks.look_pictures import importance_picture
+    from manyheads.tasks.readings import called
 
     if files[".html"]:
         raise ConfigError("--importance is a table and a figure; give --png, --svg or --json")
@@ -145,13 +153,15 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
 def _positions(kinds: str, model: Path | None, files: dict) -> None:
     from manyheads.core.errors import ConfigError
+    from manyheads.core.files import refuse_unwritable
     from manyheads.tasks.look_positions import draw_positions, position_arrays
 
     if files[".html"]:
         raise ConfigError("--positions are a figure; give --png, --svg or --json")
-    named = [kind.strip() for kind in kinds.split(",") if kind.strip() and not (model and kind.strip() == "own")]
+    named = [kind.strip() for kind in kinds.split(",") if kind.strip()]
     if not any(files.values()):
         files[".png"] = Path("positions.png")
+        refuse_unwritable(files[".png"])
     for ending in (".png", ".svg"):
         if files[ending]:
             draw_positions(named, model=model, out=files[ending])
@@ -161,20 +171,21 @@ def _positions(kinds: str, model: Path | None, files: dict) -> None:
 
 
 def _print(grid: Any) -> None:
-    from rich.console import Console
-
     from manyheads.look.grid import as_text
 
-    # What is no terminal has no width, and a file should not depend on where it was written.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    console.print()
-    console.print(as_text(grid, console.width, most=len(grid.rows)), soft_wrap=True)
+    print()
+    print_wide(lambda width: as_text(grid, width, most=len(grid.rows)))
 
 
 def _write_json(table: dict[str, Any], path: Path) -> None:
-    from manyheads.core.files import write_atomically
+    from manyheads.core.errors import ConfigError
+    from manyheads.core.files import write_result
 
-    write_atomically(path, json.dumps(table, ensure_ascii=False) + "\n")
+    try:
+        written = json.dumps(table, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise ConfigError(f"{path} is not written: the model gives what is no number, and JSON has none such") from None
+    write_result(path, written + "\n")
 
 
 def _say_written(files: dict[str, Path | None]) -> None:

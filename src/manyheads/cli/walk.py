@@ -1,17 +1,21 @@
 """`manyheads walk`, and `manyheads walk MODEL "a sentence"`"""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from manyheads.cli.lines import print_wide, refuse_other_text
 
 
 def walk(
     model: Annotated[
         Path | None, typer.Argument(help="A run directory or a model directory; none: the lectures' worked examples.")
     ] = None,
-    text: Annotated[str | None, typer.Argument(help="The sentence; two texts have a tab between.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The sentence.")] = None,
+    second: Annotated[
+        str | None, typer.Argument(help="The second text of models that read two, or the translation to walk through.")
+    ] = None,
     layer: Annotated[
         int | None, typer.Option(help="Counted from 0; none: 0, and in cross-attention the last.", metavar="NUMBER")
     ] = None,
@@ -25,11 +29,17 @@ def walk(
 ) -> None:
     """Follow a sentence through a model, matrix by matrix; without a model, through the lectures' worked examples."""
     from manyheads.core.errors import ConfigError
-    from manyheads.core.files import refuse_unwritable, write_atomically
+    from manyheads.core.files import refuse_unwritable, write_result
     from manyheads.core.log import say
 
+    for given in (text, second):
+        refuse_other_text(given)
     if html is not None:
+        if html.suffix.lower() != ".html":
+            raise ConfigError(f"{html} must end in .html")
         refuse_unwritable(html)
+    if model is None and any((layer is not None, head, attention, count != 5)):
+        raise ConfigError("the lectures' examples have one head and no options; give a model and a text")
     if model is not None and text is None:
         raise ConfigError(f"there is no text to walk through {model}; give a sentence behind it, in quotes")
     from manyheads.tasks.walk import lecture_walk, walk_through
@@ -37,13 +47,11 @@ def walk(
     if model is None:
         found = lecture_walk()
     else:
-        found = walk_through(model, text or "", layer=layer, head=head, attention=attention, count=count, device=device)
+        found = walk_through(
+            model, text or "", second, layer=layer, head=head, attention=attention, count=count, device=device
+        )
     if html is not None:
-        write_atomically(html, found.html())
+        write_result(html, found.html())
         say(f"{html} is written; open it in a browser")
         return
-    from rich.console import Console
-
-    # What is no terminal has no width, and a file should not depend on where it was written.
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
-    console.print(found.shown(console.width), soft_wrap=True)
+    print_wide(found.shown)

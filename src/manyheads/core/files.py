@@ -19,8 +19,17 @@ def refuse_unwritable(path: Path) -> None:
         raise ConfigError(f"{path} is a folder; name a file")
     if not folder.is_dir():
         raise ConfigError(f"{path} cannot be written: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else folder, os.W_OK):
+    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise ConfigError(f"{path} cannot be written: permission denied")
+
+
+def write_result(path: Path, content: str | bytes) -> None:
+    """Writes what a user asked for, whole or not at all; where that cannot be, one sentence says why."""
+    refuse_unwritable(path)
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def sync(path: Path) -> None:

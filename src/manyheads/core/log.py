@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 
 
@@ -22,11 +23,29 @@ def warn(message: str) -> None:
     _console().print(f"warning: {message}", style="yellow", markup=False)
 
 
+_counting: ContextVar[bool] = ContextVar("counting", default=False)
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    token = _counting.set(True)
+    try:
+        yield
+    finally:
+        _counting.reset(token)
+
+
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows a growing count on a terminal, and elsewhere a line at each doubling past 100,000."""
+    """Shows a growing count on a terminal, and elsewhere a line at each doubling past 100,000.
+
+    What counts inside another count is not shown.
+    """
+    if _counting.get():
+        yield lambda count: None
+        return
     console, next_line = _console(), 100_000
-    with console.status(what) if console.is_terminal else nullcontext() as status:
+    with _counted(), console.status(what) if console.is_terminal else nullcontext() as status:
 
         def show(count: int) -> None:
             nonlocal next_line

@@ -42,9 +42,8 @@ def read_lines(path: Path) -> Iterator[str]:
         ) from error
     except UNREADABLE as error:
         reason = getattr(error, "strerror", None) or error
-        raise DataError(
-            f"{path} cannot be read after line {number}: {reason}; check that the file is there and whole"
-        ) from error
+        place = f" after line {number}" if number else ""
+        raise DataError(f"{path} cannot be read{place}: {reason}; check that the file is there and whole") from error
 
 
 def opened(path: Path) -> BinaryIO:

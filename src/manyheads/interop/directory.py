@@ -171,6 +171,12 @@ def load_embedder(directory: Path) -> tuple[BertEmbedder, EncoderTokenizer]:
     return sentence.embedder(_whole(directory), body).eval(), tokenizer
 
 
+def load_as_saved(directory: Path) -> tuple[Any, Any]:
+    """A model with all that its directory says of it: a sentence model with its pooling."""
+    find_model(directory)
+    return (load_embedder if sentence.is_sentence_model(_whole(directory)) else load_model)(directory)
+
+
 def is_embedder(directory: Path) -> bool:
     """Whether a directory holds an encoder that says how texts become vectors, or nothing but an encoder."""
     return sentence.is_sentence_model(_whole(directory)) or kind_of(directory) is Bert
@@ -250,7 +256,7 @@ def _fill(family: Family, table: dict[str, Any], model: Any, weights: Weights, w
 def find_model(path: Path) -> Path:
     """The model directory that a path means: itself, or `model` inside a run directory."""
     # A model that is being replaced is for a moment only there as the previous one.
-    for candidate in (path, path / "model", path / "model.previous", path.with_name(f"{path.name}.previous")):
+    for candidate in (path, path / "model", path / "model.previous", Path(f"{path.absolute()}.previous")):
         candidate = sentence.encoder_of(candidate)
         if (candidate / "config.json").is_file():
             return candidate

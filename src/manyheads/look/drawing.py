@@ -16,7 +16,8 @@ from unicodedata import category
 import numpy as np
 
 from manyheads.core.errors import ConfigError, MissingExtra
-from manyheads.core.files import write_atomically
+from manyheads.core.files import write_result
+from manyheads.core.log import warn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,11 +80,13 @@ def save_figure(drawn: "Axes | Figure", path: Path) -> None:
         # Axes may be in a figure within a figure; the outermost one is its own.
         whole: Any = drawn.figure.figure  # type: ignore
         kind = path.suffix.lower()[1:]
-        whole.savefig(written, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    try:
-        write_atomically(path, written.getvalue())
-    except OSError as error:
-        raise ConfigError(f"the picture {path} cannot be written: {error.strerror or error}") from error
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            whole.savefig(written, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    # An SVG keeps its letters, which are drawn where it is seen.
+    if kind == "png" and any("missing from" in str(each.message) for each in said):
+        warn("no font here has some of the letters, which are boxes in the picture; install one, such as Noto Sans CJK")
+    write_result(path, written.getvalue())
 
 
 def new_axes(

@@ -44,9 +44,15 @@ if TYPE_CHECKING:
 
 @drawing()
 def heat_map(
-    weights: Any, rows: Sequence[str], columns: Sequence[str], *, title: str, axes: "Axes | None" = None
+    weights: Any,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    title: str = "",
+    label: str = "attention weight",
+    axes: "Axes | None" = None,
 ) -> "Axes":
-    """Attention: a row for each token that looks, a column for each token looked at."""
+    """Attention: a row for each token that looks, a column for each token looked at; `label` is what colours mean."""
     weights = table(weights, len(rows), len(columns), "the weights")
     if axes is None:
         wide, high = (0.56, 0.42) if max(weights.shape) <= MOST_NUMBERS else (0.225, 0.225)
@@ -63,7 +69,7 @@ def heat_map(
     put_tokens(axes.yaxis, rows, high)
     axes.set_xlabel("looks at", fontsize=LETTERS)
     axes.set_ylabel("looks from", fontsize=LETTERS)
-    colour_bar(axes, image, "attention weight")
+    colour_bar(axes, image, label)
     put_title(axes, title, inside[0])
     return axes
 
@@ -102,6 +108,8 @@ def head_grid(
     for (row, column), panel in np.ndenumerate(axes):
         image = panel.imshow(weights[row, column], cmap="Blues", vmin=0.0, vmax=highest(weights), aspect="auto")
         panel.set(xticks=[], yticks=[])
+        if not weights[row, column].any():
+            panel.text(0.5, 0.5, "removed", ha="center", va="center", transform=panel.transAxes, color="grey")
         if named and row == len(layers) - 1:
             panel.set_xticks(range(len(columns)), map(shown, columns), fontsize=TOKENS, rotation=90, parse_math=False)
         if named and column == 0:

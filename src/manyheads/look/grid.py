@@ -53,6 +53,8 @@ class Grid:
     """[rows, columns] in -1..1: the colour of each cell; None: none has one."""
     formula: str = ""
     note: str = ""
+    numbers: np.ndarray | None = None
+    """[rows, columns]: what the cells say or are shaded by, with all its digits."""
 
     def __post_init__(self):
         shape = (len(self.rows), len(self.columns))
@@ -80,7 +82,7 @@ def of_numbers(
     """A matrix of numbers, each coloured by its share of `most`; unset, that is the largest magnitude there is."""
     numbers = np.asarray(numbers, dtype=np.float64)
     cells = [[_written(number, digits) for number in row] for row in numbers]
-    return Grid(title, cells, list(rows), list(columns), shades_of(numbers, most), formula, note)
+    return Grid(title, cells, list(rows), list(columns), shades_of(numbers, most), formula, note, numbers)
 
 
 def shades_of(numbers: np.ndarray, most: float | None = None) -> np.ndarray:
@@ -128,7 +130,7 @@ def _with_gap(cells: list[str], columns: list[int]) -> str:
 
 
 def _cell(grid: Grid, row: int, column: int) -> str:
-    shade = 0.0 if grid.shades is None else float(grid.shades[row, column])
+    shade = 0.0 if grid.shades is None else float(np.nan_to_num(grid.shades[row, column]))
     strength = round(STRONGEST * abs(shade), 2)
     colour = f' class="{"more" if shade > 0 else "less"}" style="--shade:{strength}"' if strength else ""
     return _tag("td", grid.cells[row][column], colour)
@@ -154,7 +156,7 @@ def as_text(grid: Grid, width: int = WIDTH, most: int = MOST_ROWS) -> Text:
         text.append("\n" + set_cell_size(labels[row], margin))
         for left, place in pairwise([-1, *columns]):
             text.append(_gap(left, place) + " ")
-            shade = 0.0 if grid.shades is None else float(grid.shades[row, place])
+            shade = 0.0 if grid.shades is None else float(np.nan_to_num(grid.shades[row, place]))
             text.append(_right(cells[row][place], sizes[place] + 1), style=_style(shade))
     for note in (grid.note, _cut(grid, rows, columns)):
         text.append("".join(f"\n{line}" for line in wrap(visible(note), max(width, LONGEST_LABEL))))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ def heads_off(model: nn.Module, heads: Collection[Head]) -> Iterator[None]:
     kernels = [part.module.kernel for part, _ in chosen]
     try:
         for part, off in chosen:
-            part.module.kernel = partial(_without, off, part.module.kernel)
+            part.module.kernel = Without(off, part.module.kernel)
         yield
     finally:
         for (part, _), kernel in zip(chosen, kernels):
@@ -56,16 +55,26 @@ def by_part(model: nn.Module, heads: Collection[Head]) -> list[tuple[Part, list[
 
 
 def _named(head: Head, kinds: list[str]) -> tuple[str, int, int]:
+    if not isinstance(head, tuple):
+        head = (head,)  # type: ignore
     if len(head) == 3 and head[0] in kinds:
         return head  # type: ignore
     if len(head) == 2 and len(kinds) == 1:
         return kinds[0], *head
-    wanted = "(layer, head)" if len(kinds) == 1 else f"(kind, layer, head), the kind being {' or '.join(kinds)}"
-    raise ConfigError(f"{head} is not a head of this model; write {wanted}")
+    wanted = "layer.head, such as 0.3" if len(kinds) == 1 else " or ".join(f"{kind}.0.3" for kind in kinds)
+    raise ConfigError(
+        f"{'.'.join(map(str, head))} is not a head of this model; write {wanted}, in Python as a tuple of these parts"
+    )
 
 
-def _without(off: list[int], kernel: Callable[..., Tensor], q: Tensor, *rest: Tensor, **options: Any) -> Tensor:
-    out = kernel(q, *rest, **options)
-    silent = torch.zeros(out.shape[1], dtype=torch.bool, device=out.device)
-    silent[off] = True
-    return out.masked_fill(silent[:, None, None], 0.0)
+class Without:
+    """A kernel that gives what another gives, and nothing of some heads, `off`."""
+
+    def __init__(self, off: list[int], kernel: Callable[..., Tensor]):
+        self.off, self.kernel = off, kernel
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+        out = self.kernel(q, k, v, **options)
+        silent = torch.zeros(out.shape[1], dtype=torch.bool, device=out.device)
+        silent[self.off] = True
+        return out.masked_fill(silent[:, None, None], 0.0)

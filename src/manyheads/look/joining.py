@@ -76,6 +76,11 @@ class Joined:
             return self._settled
         return self._from_groups() if self.groups is not None else self._from_steps()
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything to join."""
+        return self._settled is not None or bool(self._pieces or self._parts)
+
     def settle(self) -> None:
         """Joins, and lets go of what it was joined from."""
         self._settled = self.weights
@@ -83,7 +88,8 @@ class Joined:
 
     def _from_groups(self) -> Tensor:
         """Rows without their padding, each in its place among zeros."""
-        order = self.groups.order_B if hasattr(self.groups, "order_B") else torch.arange(sum(n for n, _ in self.groups))
+        # Rows that were packed by hand, with a plain list, stand as they stand.
+        order = getattr(self.groups, "order_B", torch.arange(sum(count for count, _ in self.groups)))
         positions = getattr(self.groups, "positions", max(length for _, length in self.groups))
         first = self._parts[0]
         whole = first.new_zeros(len(order), first.shape[1], positions, positions)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from manyheads.core.errors import ConfigError
-from manyheads.core.files import write_atomically
+from manyheads.core.files import write_result
 from manyheads.look.views import View, views_of
 
 FILES = Path(__file__).with_name("page_files")
@@ -36,10 +36,7 @@ class Page:
 
     def save(self, path: Path) -> None:
         """Writes the page, whole or not at all."""
-        try:
-            write_atomically(Path(path), self.html)
-        except OSError as error:
-            raise ConfigError(f"the page cannot be written to {path}: {error.strerror or error}") from error
+        write_result(Path(path), self.html)
 
     def _repr_html_(self) -> str:
         # A frame keeps the page's style and scripts apart from the notebook's.
@@ -236,7 +233,11 @@ def _picture(view: View, image: np.ndarray, patches: tuple[int, int] | None) -> 
     image = np.asarray(image)
     if image.ndim != 3 or image.shape[2] != 3 or not image.size:
         raise ConfigError(f"the image is of shape {image.shape}; it must be [height, width, 3]")
+    if image.dtype != np.uint8 and not (np.issubdtype(image.dtype, np.floating) and np.nanmax(image) <= 1 + 1e-3):
+        raise ConfigError("the image must be of whole numbers from 0 to 255 in uint8, or of fractions from 0 to 1")
     rows, columns = patches or _grid(len(view.columns), image)
+    if rows < 1 or columns < 1:
+        raise ConfigError(f"an image of {rows} × {columns} patches is none")
     special = len(view.columns) - rows * columns
     if special < 0:
         raise ConfigError(f"{rows} × {columns} patches are more than the {len(view.columns)} tokens of the weights")

@@ -56,6 +56,9 @@ def attentions(model: nn.Module) -> list[Part]:
 
 def refuse_unknown(parts: Collection[Part], layers: Collection[int] | None, heads: Collection[int] | None) -> None:
     """Layers and heads that do not exist are refused."""
+    for name, asked in (("layers", layers), ("heads", heads)):
+        if isinstance(asked, int) or (asked is not None and not asked):
+            raise ConfigError(f"{name} is {asked!r}; give a list of those to look at, such as [0], or nothing for all")
     most = max(part.layer for part in parts) + 1
     for layer in layers or ():
         if not 0 <= layer < most:

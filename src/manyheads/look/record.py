@@ -1,20 +1,22 @@
-"""Attention weights while the fast kernel runs.
-
-Shapes:  B batch  H heads  Q query positions  K key positions  R rows of a step  N sentences of it
-"""
+"""Attention weights while the fast kernel runs.  Shapes:  B batch  H heads  Q query positions  K key positions"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
+from manyheads.core.errors import ConfigError
+from manyheads.core.log import warn
 from manyheads.look.joining import Joined, Steps
-from manyheads.look.page import attention_page
-from manyheads.look.parts import Part, attentions, kind_of, refuse_unknown
+from manyheads.look.parts import Part, attentions, refuse_unknown
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import attention_weights
+
+GROSS = 0.1  # a difference that no rounding explains
 
 
 @contextmanager
@@ -25,13 +27,14 @@ def recorded_attention(
 
     The output still comes from each attention's own kernel, bit for bit; the weights are computed beside it, for the
     `layers` and `heads` asked for alone, counted from 0. Steps through a cache are joined into one matrix: a row for
-    each position that was computed, of each text that was found, in the order in which the model had them; of a beam
-    search, the best hypothesis. Kernels are put back as they were when the block ends.
+    each position that was computed, of each text that was found; of a beam search, the best hypothesis. Texts stand in
+    the order in which the model had them, which tasks sort by length, and a second batch takes the place of the first:
+    record one text at a time to know which is which. Kernels are put back as they were when the block ends.
     """
     parts = attentions(model)
     refuse_unknown(parts, layers, heads)
     chosen = [part for part in parts if layers is None or part.layer in layers]
-    recording = Recording(None if heads is None else sorted(heads))
+    recording = Recording(chosen, None if heads is None else sorted({*heads}))
     kernels = [part.module.kernel for part in chosen]
     hooks = []
     try:
@@ -40,21 +43,29 @@ def recorded_attention(
             part.module.kernel = watching
             hooks.append(part.module.register_forward_pre_hook(watching.about_to, with_kwargs=True))
         yield recording
-        recording.settle()
     finally:
         for hook in hooks:
             hook.remove()
         for part, kernel in zip(chosen, kernels):
             part.module.kernel = kernel
+        recording.settle()
+    if recording.largest_difference > GROSS:
+        warn(
+            f"the kernel's output was up to {recording.largest_difference:.2g} from that of the formula: it computes "
+            "something else, and the weights recorded are not those that it used"
+        )
 
 
 class Recording(Mapping[str, Tensor]):
     """What was recorded: the weights of each attention by its name, [B, H, Q, K] in float32."""
 
-    def __init__(self, heads: list[int] | None):
+    def __init__(self, parts: list[Part], heads: list[int] | None):
+        self.parts = {part.name: part for part in parts}
+        """The attentions that were asked for."""
         self.heads = heads
         """The heads that were asked for; None: all."""
         self._calls: dict[str, Joined] = {}
+        self._replaced: WeakSet[Cache] = WeakSet()
         self._difference: Tensor | None = None
 
     @property
@@ -67,6 +78,7 @@ class Recording(Mapping[str, Tensor]):
 
     def settle(self) -> None:
         """Joins what is still in pieces, and lets go of the caches."""
+        self._calls = {name: call for name, call in self._calls.items() if call.begun}
         for call in self._calls.values():
             call.settle()
 
@@ -85,7 +97,11 @@ class Recording(Mapping[str, Tensor]):
 
     def _repr_html_(self) -> str:
         """The page, with numbers for tokens: what they are, only the caller knows."""
-        sides = {kind_of(name): self[name].shape[2] for name in self}
+        from manyheads.look.page import attention_page
+
+        if not len(self):
+            return escape(repr(self))
+        sides = {self.parts[name].kind: self[name].shape[2] for name in self}
         tokens = next((length for kind, length in sides.items() if kind != "encoder"), sides.get("encoder", 0))
         numbered = [[str(place) for place in range(length)] for length in (tokens, sides.get("encoder", tokens))]
         return attention_page(self, *numbered)._repr_html_()
@@ -102,45 +118,66 @@ class Watching:
 
     def __init__(self, recording: Recording, part: Part):
         self.recording, self.name, self.module = recording, part.name, part.module
-        self.watched: Callable[..., Tensor] = part.module.kernel
-        self.rows, self.positions = 0, 0
+        self.kernel = part.module.kernel
+        # Of watchers that watch each other, and of heads that are off, the kernel itself is behind them all.
+        self.watched: Callable[..., Tensor] = getattr(self.kernel, "watched", self.kernel)
 
     def about_to(self, module: nn.Module, arguments: tuple, options: dict[str, Any]) -> None:
         """Called before its attention: what this call goes on from, and how its rows are laid out."""
-        x = arguments[0]
-        own = len(arguments) < 2 and options.get("memory") is None
-        self._begin(x.shape[0], x.shape[1], own, options.get("cache"), options.get("groups"))
+        x: Any = arguments[0] if arguments else options["x"]
+        memory = arguments[1] if len(arguments) > 1 else options.get("memory")
+        self._begin(x.shape[0], x.shape[1], memory is None, options.get("cache"), options.get("groups"))
 
     def _begin(self, rows: int, positions: int, own: bool, cache: Cache | None, groups: Any = None) -> None:
-        calls = self.recording._calls
-        if cache is None or self.name not in calls or calls[self.name].cache is not cache:
+        calls, replaced = self.recording._calls, self.recording._replaced
+        before = calls.get(self.name)
+        if cache is None or before is None or before.cache is not cache:
+            if cache is not None and cache in replaced and cache.length:
+                raise ConfigError(
+                    "two texts are written by turns, or one has outgrown the model's context, so that what it looks at "
+                    "is not one matrix; record one text at a time, and ask for fewer tokens"
+                )
+            if before is not None and before.cache is not None:
+                replaced.add(before.cache)
             calls.pop(self.name, None)  # so that names stand in the order in which they ran
             calls[self.name] = Joined(cache, groups, own)
         beams = cache.beams if cache is not None and own else 1
         calls[self.name].about_to(Steps(rows, positions, beams))
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, dropout: float = 0.0, **options: Any) -> Tensor:
-        out = self.watched(q, k, v, dropout=dropout, **options)
+        out = self.kernel(q, k, v, dropout=dropout, **options)
         self._keep(q, k, v, None if dropout else out, **options)
         return out
 
     def watch_step(self, q: Tensor, k: Tensor, v: Tensor, mixed: Tensor, cache: Cache) -> None:
         """The same of one position, where attention is part of a larger kernel."""
         self._begin(q.shape[0], 1, True, cache)
-        self._keep(q, k, v, mixed.view_as(q), mask=cache.row_mask(1), bias=None, causal=False)
+        self._keep(q, k, v, mixed.view_as(q), mask=cache.row_mask(1))
+        if self.kernel is not self.watched:
+            self.kernel.watch_step(q, k, v, mixed, cache)  # type: ignore
 
     @torch.no_grad()
-    def _keep(self, q, k, v, out: Tensor | None, *, mask, bias, causal) -> None:
-        q, k, v = q.float(), k.float(), v.float()
-        if self.recording.heads is not None:
-            heads = [self.module.numbers.index(number) for number in self.recording.heads]
-            shared = [head // (self.module.heads // k.shape[1]) for head in heads]
-            q, k, v = q[:, heads], k[:, shared], v[:, shared]
-            out = None if out is None else out[:, heads]
-            mask, bias = (each if each is None or each.shape[1] == 1 else each[:, heads] for each in (mask, bias))
-        elif k.shape[1] != q.shape[1]:
-            k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for each in (k, v))
-        weights = attention_weights(q, k, mask=mask, bias=None if bias is None else bias.float(), causal=causal)
-        if out is not None and out.numel():
-            self.recording.compare(out, weights @ v)
+    def _keep(self, q, k, v, out: Tensor | None, *, mask=None, bias=None, causal=False, scale=None) -> None:
+        asked, shared = self.recording.heads, self.module.heads // k.shape[1]
+        heads = list(range(self.module.heads)) if asked is None else [self.module.numbers.index(each) for each in asked]
+        if asked is not None:
+            q, out = q[:, heads], None if out is None else out[:, heads]
+            mask, bias = (_of_heads(each, heads) for each in (mask, bias))
+        if asked is not None or shared > 1:
+            k, v = (each[:, [head // shared for head in heads]] for each in (k, v))
+        bias = None if bias is None else bias.float()
+        weights = attention_weights(q.float(), k.float(), mask=mask, bias=bias, causal=causal, scale=scale)
+        # Heads that are switched off give zeros, whatever they look at.
+        silent = getattr(self.kernel, "off", ())
+        heard = [place for place, head in enumerate(heads) if head not in silent]
+        if out is not None and out.numel() and heard:
+            expected = weights @ v.float()
+            self.recording.compare(*((out[:, heard], expected[:, heard]) if silent else (out, expected)))
         self.recording._calls[self.name].add(weights)
+
+
+def _of_heads(given: Tensor | None, heads: list[int]) -> Tensor | None:
+    """A mask or a bias of these heads, where it is not the same for all."""
+    if given is None or given.dim() < 3 or given.shape[-3] == 1:
+        return given
+    return given.index_select(-3, torch.tensor(heads, device=given.device))

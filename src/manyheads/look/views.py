@@ -1,6 +1,6 @@
 """Attention as it is shown: arrays and tokens, from any library."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from manyheads.core.errors import ConfigError
 from manyheads.look.parts import TITLES, kind_of
+from manyheads.look.record import Recording
 
 
 @dataclass(frozen=True)
@@ -53,24 +54,53 @@ def views_of(weights: Any, tokens: Sequence[str], source: Sequence[str] | None =
     transformers gives; or one array [layers, heads, rows, columns]. An array of a layer is [heads, rows, columns], or
     has a batch before that, of which `row` is shown. With `source`, names that say encoder or cross look at it.
     """
+    tokens, source = list(tokens), None if source is None else list(source)
+
+    def labels(kind: str) -> tuple[list[str], list[str]]:
+        if kind in ("cross", "encoder") and source is None and len(kinds) > 1:
+            raise ConfigError("these weights are a translator's; give the source's tokens too")
+        looking = source if kind == "encoder" and source is not None else tokens
+        return looking, source if kind in ("cross", "encoder") and source is not None else tokens
+
+    if isinstance(weights, Recording):
+        kinds = {part.kind for part in weights.parts.values()}
+        return recorded_views(weights, labels, row=row)
     table = weights if isinstance(weights, Mapping) else {"self": weights}
     by_kind: dict[str, list[np.ndarray]] = {}
     for name, found in table.items():
         layers = found if isinstance(found, list | tuple) else _layers(found, many=not isinstance(weights, Mapping))
         by_kind.setdefault(kind_of(name), []).extend(_one(each, row) for each in layers)
-    tokens, source = list(tokens), None if source is None else list(source)
-    views = []
-    for kind in sorted(by_kind, key=list(TITLES).index):
-        if kind in ("cross", "encoder") and source is None and "decoder" in by_kind:
-            raise ConfigError("these weights are a translator's; give the source's tokens too")
-        rows = source if kind == "encoder" and source is not None else tokens
-        columns = source if kind in ("cross", "encoder") and source is not None else tokens
+    kinds = {kind for kind, found in by_kind.items() if found}
+    for kind in kinds:
         if len({each.shape for each in by_kind[kind]}) > 1:
             raise ConfigError(
                 f"the layers of {TITLES[kind]} differ in shape, so that they cannot be shown side by side"
             )
-        views.append(View(kind, np.stack(by_kind[kind]), rows, columns))
-    return views
+    return [View(kind, np.stack(by_kind[kind]), *labels(kind)) for kind in TITLES if kind in kinds]
+
+
+def recorded_views(
+    recording: Recording, labels: Callable[[str], tuple[list[str], list[str]]], *, row: int = 0
+) -> list[View]:
+    """What was recorded of one text, layers and heads by their numbers; heads that were removed look at nothing.
+
+    `labels` gives the tokens of a kind of attention: those that look, and those looked at.
+    """
+    layers: dict[str, dict[int, np.ndarray]] = {}
+    for name, part in recording.parts.items():
+        if name not in recording:
+            continue
+        found = _one(recording[name], row)
+        if recording.heads is None:
+            whole = np.zeros((len(part.module.numbers) + len(part.module.removed), *found.shape[1:]), np.float32)
+            whole[part.module.numbers] = found
+            found = whole
+        layers.setdefault(part.kind, {})[part.layer] = found
+    return [
+        View(kind, np.stack([*layers[kind].values()]), *labels(kind), [*layers[kind]], recording.heads or [])
+        for kind in TITLES
+        if kind in layers
+    ]
 
 
 def _layers(found: Any, many: bool) -> list[Any]:
@@ -82,9 +112,14 @@ def _one(found: Any, row: int) -> np.ndarray:
     """[heads, rows, columns] of one text."""
     array = _array(found)
     if array.ndim == 4:
+        if not 0 <= row < len(array):
+            raise ConfigError(f"there is no text {row} among these weights; there are {len(array)}, counted from 0")
         array = array[row]
     if array.ndim != 3:
-        raise ConfigError(f"the weights of a layer are {array.ndim}-dimensional; they must be [heads, rows, columns]")
+        raise ConfigError(
+            f"the weights of a layer are {array.ndim}-dimensional; they must be [heads, rows, columns], which "
+            'transformers gives with attn_implementation="eager"'
+        )
     return array
 
 

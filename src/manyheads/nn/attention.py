@@ -148,11 +148,10 @@ class MultiHeadAttention(nn.Module):
         kept = [place for place, number in enumerate(self.numbers) if number not in heads]
         shared = self.heads // self.key_value_heads
         groups = sorted({place // shared for place in kept})
-        if not kept or len(kept) != len(groups) * shared:
-            raise ConfigError(
-                f"of {self.heads} heads of which {shared} share a key, {len(kept)} would be left; leave at least one, "
-                f"and remove those that share a key together"
-            )
+        if not kept:
+            raise ConfigError(f"all {self.heads} heads of an attention would be removed; leave it at least one")
+        if len(kept) != len(groups) * shared:
+            raise ConfigError(f"heads share a key by {shared}, in their order; remove those that share one together")
         starts = (0, self.parts[0], self.parts[0] + self.parts[1])
         sizes = ((kept, self.key_width), (groups, self.key_width), (groups, self.value_width))
         rows = [

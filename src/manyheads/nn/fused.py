@@ -10,14 +10,14 @@ from manyheads.ops.linear import few_rows_fit
 
 
 def fits(x: Tensor, parts: tuple, cache: Cache | None) -> bool:
-    """Whether this is a step that the kernels can take: decoding in half precision, nothing recorded, nothing unusual.
+    """Whether this is a step that the kernels can take: decoding in half precision, with nothing unusual.
 
     `parts` are the norm and the attention, then the norm and the feed-forward of a block.
     """
     norm, attention, _, feedforward = parts
     if not few_rows_fit(x) or x.shape[1] != 1 or cache is None or cache.lengths is None:
         return False
-    # A kernel that only watches another has that one's name beside it.
+    # A kernel may only watch another, `watched`, if it takes what was computed by `watch_step` (q, k, v, mixed, cache).
     plain = getattr(attention.kernel, "watched", attention.kernel) is sdpa and isinstance(
         attention.positions, Learned | Sinusoidal
     )

@@ -145,10 +145,13 @@ def with_gold(pairs: Sequence[Pair], gold: Path) -> list[AlignedPair]:
         raise DataError(
             f"{gold} has {len(lines)} lines for {len(pairs)} sentence pairs; give one line of links to each"
         )
-    return [
+    found = [
         AlignedPair(source, target, *parse_links(line, f"{gold}, line {number}", *_counts(source, target)))
         for number, (line, (source, target)) in enumerate(zip(lines, pairs), start=1)
     ]
+    if not any(pair.sure for pair in found):
+        raise DataError(f"{gold} has no sure link, such as 0-0, to score against")
+    return found
 
 
 def _counts(source: str, target: str) -> tuple[int, int]:

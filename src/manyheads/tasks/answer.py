@@ -52,7 +52,7 @@ class Answerer:
         self, model: BertAnswerer, tokenizer: EncoderTokenizer, *, longest: int | None = None, stride: int = STRIDE
     ):
         """`longest` is the tokens of a window, unset: as many as in training; `stride` those from one to the next."""
-        self.model, self.impossible = model.eval(), model.impossible
+        self.model, self.tokenizer, self.impossible = model.eval(), tokenizer, model.impossible
         longest = longest or model.longest or LONGEST
         self._reader = Reader(tokenizer, model.config.context, longest=longest, stride=stride)
         self._warned = False

@@ -44,7 +44,7 @@ class Classifier:
     def __init__(self, model: DecoderClassifier | BertClassifier, tokenizer: LanguageTokenizer | EncoderTokenizer):
         self.model, self.form, self.names = model.eval(), model.form, model.names
         self.numbers = not model.names and model.form != "choice"
-        self.device = next(model.parameters()).device
+        self.tokenizer, self.device = tokenizer, next(model.parameters()).device
         self._wrapping = Wrapping(tokenizer, model.config.context)  # type: ignore
         self._warned = False
 

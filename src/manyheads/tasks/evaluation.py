@@ -6,7 +6,7 @@ from typing import Any
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.core.log import say, warn
-from manyheads.data.columns import read_columns
+from manyheads.data.columns import TaggedSentence, read_columns
 from manyheads.data.examples import ExampleFile, read_examples
 from manyheads.data.questions import read_questions
 from manyheads.interop.directory import is_embedder, kind_of
@@ -38,7 +38,7 @@ def evaluate_data(
     """The scores of a model on files of the kind that it is trained on, as a table to print."""
     kind = kind_of(model)
     if kind in (BertClassifier, DecoderClassifier):
-        found = [_examples(path, columns) for path in files]
+        found = [examples_in(path, columns) for path in files]
         return _classes(Classifier.load(model, device=device), found, plot, _usual_plot(model))
     if plot:
         raise ConfigError("--plot draws how far a classifier's probabilities can be trusted; this is no classifier")
@@ -47,7 +47,7 @@ def evaluate_data(
     if kind is BertAnswerer:
         return _answers(Answerer.load(model, device=device), files, columns)
     if is_embedder(model):
-        return _similarity(Embedder.load(model, device=device), [_examples(path, columns) for path in files])
+        return _similarity(Embedder.load(model, device=device), [examples_in(path, columns) for path in files])
     if kind is MaskedBert:
         raise ConfigError(f"{model} guesses hidden words; score it with --text")
     raise ConfigError(f"{model} is not scored with --data; a translator takes --source and --target, others --text")
@@ -75,30 +75,37 @@ def _usual_plot(model: Path) -> Path | None:
     return model / "reliability.png" if (model / "recipe.toml").is_file() else None
 
 
-def _examples(path: Path, columns: tuple[str, ...]) -> ExampleFile:
+def examples_in(path: Path, columns: tuple[str, ...] = ()) -> ExampleFile:
+    """The examples of a file, or of the dev part of a folder; those without a text are left out, and counted."""
     file = read_examples(path, columns, "dev")
     if file.empty:
         warn(f"{file.path}: {len(file.empty):,} examples with an empty text are left out")
     return file
 
 
-def _classes(classifier: Classifier, files: list[ExampleFile], plot: Path | None, usual_plot: Path | None) -> str:
+def labelled(classifier: Classifier, files: list[ExampleFile]) -> tuple[list[Any], list[Any]]:
+    """What a classifier takes of examples, and their labels as it numbers them, or the numbers that they are."""
     for file in files:
         if file.form != classifier.form and not (classifier.form == "either" and file.form != "choice"):
             raise DataError(f"{file.path} is of the form {file.form}, but the model takes the form {classifier.form}")
         refuse_unknown(file, classifier.names, classifier.numbers)
+    examples = [(file.form, example) for file in files for example in file.examples]
+    if classifier.form == "choice":
+        return [(each.texts[0], each.texts[1:]) for _, each in examples], [int(each.label) for _, each in examples]
+    inputs: list[Any] = [each.texts[0] if form == "text" else each.texts for form, each in examples]
+    if classifier.numbers:
+        return inputs, _numbers(files)
+    return inputs, [classifier.names.index(each.label) for _, each in examples]
+
+
+def _classes(classifier: Classifier, files: list[ExampleFile], plot: Path | None, usual_plot: Path | None) -> str:
+    inputs, truth = labelled(classifier, files)
     if plot and not classifier.names:
         raise ConfigError("--plot draws how far the probabilities of labels can be trusted; this model has no labels")
-    examples = [example for file in files for example in file.examples]
-    inputs: list[Any] = [
-        each.texts[0] if file.form == "text" else each.texts for file in files for each in file.examples
-    ]
     if classifier.form == "choice":
-        choices = [(texts[0], texts[1:]) for texts in inputs]
-        return _choices(classifier, choices, [int(example.label) for example in examples])
+        return _choices(classifier, inputs, truth)
     if classifier.numbers:
-        return number_table(number_scores(classifier.scores(inputs)[:, 0].numpy(), _numbers(files)))
-    truth = [classifier.names.index(example.label) for example in examples]
+        return number_table(number_scores(classifier.scores(inputs)[:, 0].numpy(), truth))
     scores = label_scores(classifier.probabilities(inputs).numpy(), truth, classifier.names)
     _draw(scores, plot, usual_plot)
     return label_table(scores, classifier.names)
@@ -126,11 +133,16 @@ def _draw(scores: LabelScores, plot: Path | None, usual_plot: Path | None) -> No
         say(f"no reliability plot: {reason}")  # nobody asked for the picture
 
 
-def _tags(tagger: Tagger, files: Sequence[Path], columns: tuple[str, ...]) -> str:
+def tagged(tagger: Tagger, files: Sequence[Path], columns: tuple[str, ...] = ()) -> list[TaggedSentence]:
+    """The sentences of files whose labels the tagger has."""
     found = {path: read_columns(path, columns) for path in files}
     for path, sentences in found.items():
         refuse_unknown_tags(path, sentences, tagger.names, "the model")
-    return entity_table(score_tags(tagger, [sentence for sentences in found.values() for sentence in sentences]))
+    return [sentence for sentences in found.values() for sentence in sentences]
+
+
+def _tags(tagger: Tagger, files: Sequence[Path], columns: tuple[str, ...]) -> str:
+    return entity_table(score_tags(tagger, tagged(tagger, files, columns)))
 
 
 def _answers(answerer: Answerer, files: Sequence[Path], columns: tuple[str, ...]) -> str:
@@ -140,10 +152,14 @@ def _answers(answerer: Answerer, files: Sequence[Path], columns: tuple[str, ...]
     return answer_table(score_questions(answerer, questions))
 
 
-def _similarity(embedder: Embedder, files: list[ExampleFile]) -> str:
+def scored_pairs(files: list[ExampleFile]) -> tuple[list[tuple[str, str]], list[float]]:
+    """Pairs of texts and their numbers."""
     for file in files:
         if file.form != "pair":
             raise DataError(f"{file.path} is of the form {file.form}; similarity is scored on two texts and a number")
-    pairs = [(each.texts[0], each.texts[1]) for file in files for each in file.examples]
-    scores = score_pairs(embedder, pairs, _numbers(files))
+    return [(each.texts[0], each.texts[1]) for file in files for each in file.examples], _numbers(files)
+
+
+def _similarity(embedder: Embedder, files: list[ExampleFile]) -> str:
+    scores = score_pairs(embedder, *scored_pairs(files))
     return number_table(scores, error=False)  # a cosine is on no scale of scores

@@ -13,6 +13,7 @@ from manyheads.core.configs import assigned, updated
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
 from manyheads.interop.directory import load_encoder
+from manyheads.interop.pruned import removed_heads
 from manyheads.models.bert import PRESETS, Bert, BertConfig
 from manyheads.ops.device import pick_device
 from manyheads.tasks.runs import begin_run, read_recipe, refuse_best_by
@@ -161,6 +162,10 @@ def fine_tune(
     body, tokenizer = None, None
     if recipe.fine_tune.model and not _begun(run, resume):
         body, tokenizer = load(Path(recipe.fine_tune.model))
+        if removed_heads(body):
+            raise ConfigError(
+                f"{recipe.fine_tune.model} has lost heads, which a run cannot learn without; train first, then prune"
+            )
 
     def prepared(directory: Path) -> Any:
         return prepare(recipe.data, recipe.model.context, tokenizer, directory)

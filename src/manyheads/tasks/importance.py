@@ -1,5 +1,6 @@
 """How much each head matters: what is lost without it (Michel et al. 2019; Voita et al. 2019)."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +10,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting
 from manyheads.data.batching import PairBatches
-from manyheads.data.columns import read_columns
 from manyheads.data.corpus import read_pairs
 from manyheads.data.documents import find_texts, read_documents
-from manyheads.data.examples import read_examples
 from manyheads.data.questions import read_questions
 from manyheads.data.store import PairStore
-from manyheads.interop.directory import is_embedder, kind_of
+from manyheads.interop.directory import kind_of
 from manyheads.look.grid import Grid, shades_of
 from manyheads.look.heads import heads_off
 from manyheads.look.parts import attentions
@@ -30,10 +29,10 @@ from manyheads.models.transformer import Transformer
 from manyheads.tasks.answer import Answerer, score_questions
 from manyheads.tasks.answer_data import asked_in
 from manyheads.tasks.classify import Classifier
+from manyheads.tasks.evaluation import examples_in, labelled, scored_pairs, tagged
 from manyheads.tasks.language import LanguageModel
 from manyheads.tasks.language_evaluation import score_text
 from manyheads.tasks.masked import Filler, score_masked
-from manyheads.tasks.preparing import as_number
 from manyheads.tasks.similarity import Embedder, score_pairs
 from manyheads.tasks.tag import Tagger, score_tags
 from manyheads.tasks.translate import Translator, score
@@ -60,7 +59,7 @@ class HeadImportance:
 
 @dataclass(frozen=True)
 class Measure:
-    """A score of a model, as it stands, on data that was read once."""
+    """A score of a model, as it stands, on the same data each time."""
 
     name: str
     network: nn.Module
@@ -94,6 +93,8 @@ def rank_heads(measure: Measure) -> Importance:
     """Switches off one head after the other, and says what each is worth."""
     with counting("heads switched off, one at a time") as show:
         whole, found = measure.score(), []
+        if not math.isfinite(whole):
+            raise ConfigError(f"the model's {measure.name} is {whole} with all its heads; there is nothing to lose")
         for part in attentions(measure.network):
             for head in part.module.numbers:
                 where = (part.layer, head) if part.kind == "self" else (part.kind, part.layer, head)
@@ -121,6 +122,7 @@ def measure_of(
     Without any data, a translator's run directory is scored on its own validation set.
     """
     kind = kind_of(model)
+    _refuse_others(kind, {"--source": sources, "--target": targets, "--pairs": pairs, "--text": texts, "--data": data})
     if by not in (None, "loss", "bleu") or (by == "bleu" and kind is not Transformer):
         raise ConfigError(f"heads are not ranked by {by}; a translator's are by loss or bleu, others' have one score")
     if kind is Transformer:
@@ -136,6 +138,15 @@ def measure_of(
     if not data:
         raise ConfigError("there is nothing to rank heads on; give --data, a file as the model is trained on")
     return _examples(model, kind, data, device)
+
+
+def _refuse_others(kind: type, given: dict[str, Sequence[Any]]) -> None:
+    """Data that this model is not scored on is refused."""
+    taken = "--source and --target, or --pairs" if kind is Transformer else "--data"
+    taken = "--text" if kind in (MaskedBert, GPT, Llama) else taken
+    for name, value in given.items():
+        if value and name not in taken:
+            raise ConfigError(f"this model's heads are not ranked on {name}; give {taken}")
 
 
 def _translations(translator: Translator, pairs: list[tuple[str, str]], by: str) -> Measure:
@@ -163,8 +174,10 @@ def _texts(model: Path, kind: type, names: Sequence[str], device: str) -> Measur
         return Measure("loss", filler.model, lambda: score_masked(filler, names)["loss"])
     language = LanguageModel.load(model, device=device, precision="float32")
 
+    documents = list(read_documents(paths, None))
+
     def loss() -> float:
-        scores = score_text(language, read_documents(paths, None))
+        scores = score_text(language, documents)
         return scores.nats / scores.tokens
 
     return Measure("loss", language.model, loss)
@@ -175,33 +188,21 @@ def _examples(model: Path, kind: type, files: Sequence[Path], device: str) -> Me
         return _labels(Classifier.load(model, device=device), files)
     if kind is BertTagger:
         tagger = Tagger.load(model, device=device)
-        sentences = [sentence for path in files for sentence in read_columns(path, ())]
+        sentences = tagged(tagger, files)
         accuracy = lambda: 100 * score_tags(tagger, sentences).accuracy  # noqa: E731
         return Measure("accuracy", tagger.model, accuracy, more_is_better=True)
     if kind is BertAnswerer:
         answerer = Answerer.load(model, device=device)
         questions = [question for path in files for question in asked_in(read_questions(path))]
         return Measure("F1", answerer.model, lambda: score_questions(answerer, questions).f1, more_is_better=True)
-    if is_embedder(model):
-        embedder = Embedder.load(model, device=device)
-        examples = [(path, each) for path in files for each in read_examples(path, (), "dev").examples]
-        pairs = [(each.texts[0], each.texts[-1]) for _, each in examples]
-        truth = [as_number(each.label, f"{path}, line {each.line}") for path, each in examples]
-        spearman = lambda: 100 * score_pairs(embedder, pairs, truth).spearman  # noqa: E731
-        return Measure("Spearman", embedder.model, spearman, more_is_better=True)
-    raise ConfigError(f"{model} has no job of its own to rank its heads by; fine-tune it first")
+    embedder, pairs = Embedder.load(model, device=device), scored_pairs([examples_in(path) for path in files])
+    spearman = lambda: 100 * score_pairs(embedder, *pairs).spearman  # noqa: E731
+    return Measure("Spearman", embedder.model, spearman, more_is_better=True)
 
 
 def _labels(classifier: Classifier, files: Sequence[Path]) -> Measure:
     """The loss of a classifier: of labels their negative log-likelihood, of numbers the squared error."""
-    read = [(path, read_examples(path, (), "dev")) for path in files]
-    found = [(path, file.form, each) for path, file in read for each in file.examples]
-    if classifier.form == "choice":
-        inputs: list[Any] = [(each.texts[0], each.texts[1:]) for _, _, each in found]
-        truth = [int(each.label) for _, _, each in found]
-    else:
-        inputs = [each.texts[0] if form == "text" else each.texts for _, form, each in found]
-        truth = [_place(each.label, classifier, path, each.line) for path, _, each in found]
+    inputs, truth = labelled(classifier, [examples_in(path) for path in files])
 
     def loss() -> float:
         if classifier.numbers:
@@ -210,11 +211,3 @@ def _labels(classifier: Classifier, files: Sequence[Path]) -> Measure:
         return float(-right.clamp(min=1e-12).log().mean())
 
     return Measure("loss", classifier.model, loss)
-
-
-def _place(label: str, classifier: Classifier, path: Path, line: int) -> float | int:
-    if classifier.numbers:
-        return as_number(label, f"{path}, line {line}")
-    if label not in classifier.names:
-        raise DataError(f"{path}, line {line}: the model has no label {label}; it has {', '.join(classifier.names)}")
-    return classifier.names.index(label)

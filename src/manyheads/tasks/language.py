@@ -178,6 +178,18 @@ class LanguageModel:
                 found.append(beam_search(steps, limits, self.vocabulary, beams=beam, alpha=alpha)[0][0])
         return self.tokenizer.decode([each.ids for each in found])
 
+    def continued(self, ids: list[int], tokens: int) -> list[int]:
+        """What greedy search adds to these ids, at most so many and without an end."""
+        sampler = Sampler(
+            *(Sampling(temperature=0.0), [ids], [0], self.model.config.vocabulary, self.vocabulary.never, self.device)
+        )
+        with torch.inference_mode():
+            steps = prompt_steps(self.model, [ids], len(ids) + tokens)
+            found = decoded(steps, torch.tensor([tokens]), self.vocabulary, self._ending(sampler))
+            added = [int(newest) for _, newest in found]
+            steps.close()
+        return [each for each in added if each != self.vocabulary.end]
+
     def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
         """How likely each continuation is behind its beginning, whose border is a border of tokens too.
 

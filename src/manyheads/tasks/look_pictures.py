@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from manyheads.core.errors import ConfigError
 from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
 from manyheads.look.grid import Grid, of_numbers
@@ -30,7 +28,7 @@ def picture(inside: Inside, show: str = "attention", kind: str | None = None) ->
         grid = inside.grid("logit lens")
         return grid_table(grid.cells, grid.shades, grid.rows, grid.columns, title=f"{inside.model}: logit lens")
     if show == "norms":
-        return _norms(inside)
+        return _norms(inside, kind)
     view = inside.view(kind)
     if show == "heads":
         title = f"{inside.model}: {view.title}"
@@ -38,19 +36,27 @@ def picture(inside: Inside, show: str = "attention", kind: str | None = None) ->
     if show == "rollout":
         rolled = inside.rollout(kind)
         title = f"{inside.model}: {rolled.title}, up to layer {rolled.layers[-1]}"
-        return heat_map(rolled.weights[-1, 0], rolled.rows, rolled.columns, title=title)
+        return heat_map(rolled.weights[-1, 0], rolled.rows, rolled.columns, title=title, label="share")
     heads = view.present(-1)
     which = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(heads)} heads"
     title = f"{inside.model}: {view.title}, layer {view.layers[-1]}, {which}"
     return heat_map(heads.mean(axis=0), view.rows, view.columns, title=title)
 
 
-def _norms(inside: Inside) -> "Axes":
-    """The length of each token's vector from layer to layer; of a translator, in the decoder."""
-    grid = [grid for grid in inside.grids if grid.title.startswith("Residual norms")][-1]
-    values = np.array([[float(cell) for cell in row] for row in grid.cells]).T
+def _norm_grids(inside: Inside, kind: str | None) -> list[Grid]:
+    """The norms of a stack, or of each."""
+    inside.view(kind)
+    found = [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
+    stack = "decoder" if kind == "cross" else kind
+    return found if stack in (None, "self") else [grid for grid in found if grid.title.endswith(stack)]
+
+
+def _norms(inside: Inside, kind: str | None) -> "Axes":
+    """The length of each token's vector from layer to layer; of a translator, in the decoder unless said otherwise."""
+    grid = _norm_grids(inside, kind)[-1]
+    assert grid.numbers is not None
     title = f"{inside.model}: {grid.title[0].lower()}{grid.title[1:]}"
-    return lines(values, grid.columns, grid.rows, title=title, ylabel="length of the vector")
+    return lines(grid.numbers.T, grid.columns, grid.rows, title=title, ylabel="length of the vector")
 
 
 def importance_picture(model: str, importance: Importance) -> "Axes":
@@ -70,7 +76,7 @@ def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
     if show == "lens":
         return [inside.grid("logit lens")]
     if show == "norms":
-        return [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
+        return _norm_grids(inside, kind)
     if show == "heads":
         wanted = f"Heads of {inside.view(kind).title if kind else ''}"
         return [grid for grid in inside.grids if grid.title.startswith(wanted)]

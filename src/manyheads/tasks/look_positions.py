@@ -14,6 +14,8 @@ from manyheads.look.position_figures import draw
 from manyheads.look.positions import NAMES, Study, name_of, refuse_name, study, study_of
 from manyheads.nn.positions import SCALINGS, Positions, Rotary
 
+OWN = "own"  # the kind that a model has
+
 
 def draw_positions(
     kinds: Sequence[str], *, positions: int = 128, width: int = 64, model: Path | None = None, out: Path
@@ -31,10 +33,13 @@ def position_arrays(
 
 
 def _studies(kinds: Sequence[str], positions: int, width: int, model: Path | None) -> list[Study]:
+    if OWN in kinds and model is None:
+        raise ConfigError("own are the positions of a model; give one")
     for kind in kinds:
-        refuse_name(kind)
+        if kind != OWN:
+            refuse_name(kind)
     if model is not None:
-        return _of_model(model, list(dict.fromkeys(kinds)), positions)
+        return _of_model(model, list(kinds), positions)
     if not kinds:
         raise ConfigError(f"name the positions to draw, from {', '.join(NAMES)}, or give a model")
     return [study(kind, positions=positions, width=width) for kind in dict.fromkeys(kinds)]
@@ -48,7 +53,7 @@ def _of_model(path: Path, kinds: list[str], positions: int) -> list[Study]:
     head_width = getattr(config, "key_width", None) or config.width // config.heads
     base = next((module.base for module in stacks.values() if isinstance(module, Rotary)), 10_000.0)
     found = []
-    for kind in kinds or [own]:
+    for kind in dict.fromkeys(own if kind == OWN else kind for kind in kinds or [OWN]):
         if kind == own:
             found += [
                 _called(study_of(module, positions=positions, width=config.width), path, stack)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.interop.directory import find_model, load_model, save_model
+from manyheads.interop.directory import find_model, load_as_saved, save_model
 from manyheads.look.heads import Head, by_part
 from manyheads.look.parts import attentions
 from manyheads.models.llama import Llama
@@ -26,7 +26,7 @@ def prune(model: Path, heads: Collection[Head], out: Path, *, keep_shape: bool =
     """
     if out.exists():
         raise ConfigError(f"{out} exists already; give another --out")
-    network, tokenizer = load_model(model)
+    network, tokenizer = load_as_saved(model)
     before = parameters(network)
     pruned = without(network, heads, keep_shape=keep_shape)
     save_model(out, pruned, tokenizer, _card(model, heads))
@@ -47,6 +47,7 @@ def without(network: nn.Module, heads: Collection[Head], *, keep_shape: bool = F
     body = getattr(network, "body", network)
     if isinstance(body, Llama):
         _say_in_config(body)
+        network.config = body.config  # type: ignore
     return network
 
 
@@ -54,6 +55,8 @@ def _say_in_config(body: Llama) -> None:
     """Where every layer has lost as many heads, a Llama's config can say so, and the directory is a plain Llama's."""
     modules = [part.module for part in attentions(body)]
     if len({module.heads for module in modules}) > 1 or not modules[0].removed:
+        return
+    if body.config.positions.kind in ("relative", "buckets", "alibi"):  # which tell heads apart by their numbers
         return
     first = modules[0]
     sizes = {"heads": first.heads, "key_value_heads": first.key_value_heads, "key_width": first.key_width}

@@ -37,7 +37,7 @@ class Tagger:
 
     def __init__(self, model: BertTagger, tokenizer: EncoderTokenizer):
         self.model, self.names = model.eval(), model.names
-        self.device = next(model.parameters()).device
+        self.tokenizer, self.device = tokenizer, next(model.parameters()).device
         self._windowing = Windowing(tokenizer, model.config.context)
 
     @classmethod

@@ -1,7 +1,6 @@
 """Walking a text through a model: every matrix on the way from its tokens to what the model says."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.interop.directory import is_embedder, load_embedder, load_model
 from manyheads.look.grid import Grid, of_numbers
 from manyheads.look.lectures import lecture_walk
 from manyheads.look.parts import TITLES, Part, attentions, refuse_unknown
@@ -19,8 +17,8 @@ from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.feedforward import ACTIVATIONS
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
-from manyheads.ops.device import pick_device
-from manyheads.tasks.walk_texts import Reading, read, tokens_of
+from manyheads.tasks.readings import Reading, opened, read, tokens_of
+from manyheads.tasks.walk_endings import ending
 
 __all__ = ["Walk", "lecture_walk", "walk_through"]
 
@@ -45,6 +43,7 @@ LAST_NORM = "Pre-norm leaves the sums as they are, so that one more norm ends th
 def walk_through(
     model: Any,
     text: str,
+    second: str | None = None,
     *,
     layer: int | None = None,
     head: int = 0,
@@ -52,33 +51,19 @@ def walk_through(
     count: int = 5,
     device: str = "auto",
 ) -> Walk:
-    """A text on its way through a model, given as a directory or ready to use, with one head of one layer in full.
+    """A text, or two, on their way through a model, given as a directory or ready to use, with one head in full.
 
     The layer is unset the first, and in a translator's cross-attention, which it shows unless `attention` names its
     encoder or decoder, the last. `count` candidates end it.
     """
-    network, tokenizer = _opened(model, device)
+    _, network, tokenizer = opened(model, device)
     part = _chosen(attentions(network), attention, layer, head)
-    reading = read(network, tokenizer, text, count)
+    reading = read(network, tokenizer, text, second)
     with torch.inference_mode():
         with followed(network, part) as trace:
             found = reading.run()
-        return _Walker(network, tokenizer, reading, trace, head).walk(found)
-
-
-def _opened(model: Any, device: str) -> tuple[Any, Any]:
-    """A model and its tokenizer."""
-    if isinstance(model, str | Path):
-        load = load_embedder if is_embedder(Path(model)) else load_model
-        network, tokenizer = load(Path(model))
-        return network.to(pick_device(device), torch.float32), tokenizer
-    holder = next(
-        (getattr(model, name) for name in ("_wrapping", "_windowing", "_reader") if hasattr(model, name)), model
-    )
-    network, tokenizer = getattr(model, "model", None), getattr(holder, "tokenizer", None)
-    if not isinstance(network, nn.Module) or tokenizer is None:
-        raise ConfigError(f"{model!r:.60} is no model to walk through; give its directory, or a Translator or the like")
-    return network, tokenizer
+        end = ending(network, tokenizer, reading, found, count)
+        return _Walker(network, tokenizer, reading, trace, head).walk(end)
 
 
 def _chosen(parts: list[Part], attention: str | None, layer: int | None, head: int) -> Part:
@@ -107,14 +92,17 @@ class _Walker:
         self.block = model.get_submodule(block)
         self.stack: Any = model.get_submodule(block.rpartition("blocks.")[0].rstrip("."))
 
-    def walk(self, found: Tensor) -> Walk:
-        heads = self.part.module.heads
+    def walk(self, end: Section) -> Walk:
+        numbers = self.part.module.numbers
+        of = f"{len(numbers)}" if not self.part.module.removed else f"the heads {', '.join(map(str, numbers))} left"
         introduction = (
-            f"{self.part.title.capitalize()}, head {self.head} of {heads}, both counted from 0. Every number is the "
+            f"{self.part.title.capitalize()}, head {self.head} of {of}, both counted from 0. Every number is the "
             "model's own, taken on the way."
         )
-        sections = [self._tokens(), self._embedding(), *self._block(), self._layers(), self.reading.end(found)]
-        return Walk(self.reading.what, introduction, sections)
+        sections = [self._tokens(), self._embedding(), *self._block(), self._layers(), end]
+        reading = self.reading
+        what = f"{reading.who} reads {' and '.join(f'{text!r:.60}' for text in reading.texts)}"
+        return Walk(f"{what} and writes {reading.says!r:.60}" if reading.says else what, introduction, sections)
 
     def _matrix(self, title: str, numbers: Tensor, formula: str = "", note: str = "", **how: Any) -> Grid:
         """Numbers with a row for each token that goes through the chosen stack, and a column for each of the width."""
@@ -212,7 +200,8 @@ class _Walker:
         place = module.numbers.index(self.head)
         own = f"Head {self.head} is in the columns {place * width + 1} to {(place + 1) * width}."
         rows.append((self._matrix("heads joined", output.given, formula, own),))
-        rows.append((self._matrix("output", output.gave, f"{formula} W_O", "All heads together, as wide as x."),))
+        joined = f"{formula} W_O" + (" + b_O" if module.output.bias is not None else "")
+        rows.append((self._matrix("output", output.gave, joined, "All heads together, as wide as x."),))
         return rows
 
     def _asked(self, head: Head, given: str) -> Rows:
@@ -220,12 +209,14 @@ class _Walker:
         source = "memory" if self.part.kind == "cross" else given
         sharing = self.part.module.heads // self.part.module.key_value_heads
         shared = f" {sharing} heads share it." if sharing > 1 else ""
+        bias = self.part.module.projection.bias is not None
+        asks, fits, gives = (f" W_{name}" + (f" + b_{name}" if bias else "") for name in "QKV")
         q, k = head.unturned or (head.q, head.k)
         rows: Rows = [
             (
-                self._matrix("q", q, f"{given} W_Q", "What each token asks."),
-                self._matrix("k", k, f"{source} W_K", f"What each token is found by.{shared}", rows=self.keys),
-                self._matrix("v", head.v, f"{source} W_V", f"What each token gives.{shared}", rows=self.keys),
+                self._matrix("q", q, f"{given}{asks}", "What each token asks."),
+                self._matrix("k", k, f"{source}{fits}", f"What each token is found by.{shared}", rows=self.keys),
+                self._matrix("v", head.v, f"{source}{gives}", f"What each token gives.{shared}", rows=self.keys),
             )
         ]
         if head.unturned:
@@ -245,7 +236,10 @@ class _Walker:
         if head.mask is not None and not bool(head.mask.all()):
             scores, formula = scores.masked_fill(~head.mask, -torch.inf), "masked"
             row.append(self._look("masked", scores, "", "What a token may not look at is -∞."))
-        row.append(self._look("weights", head.weights, f"softmax({formula})", "Each row sums to 1.", most=1.0))
+        note = "Each row sums to 1."
+        if self.part.kind == "cross":
+            note += " A row is named by the token that is read; what it looks for is the next one."
+        row.append(self._look("weights", head.weights, f"softmax({formula})", note, most=1.0))
         return tuple(row)
 
     def _look(self, title: str, numbers: Tensor, formula: str, note: str = "", **how: Any) -> Grid:

@@ -79,7 +79,7 @@ export function tokensOf(side) {
 /** What a side is called. */
 export function titleOf(side) {
   const role = side === "row" ? "queries" : "keys";
-  if (view().kind !== "cross") return role;
+  if (!view().kind.startsWith("cross")) return role;
   return side === "row" ? `target (${role})` : `source (${role})`;
 }
 
