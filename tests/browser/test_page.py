@@ -35,10 +35,11 @@ def views():
 def opened(browser_page, tmp_path):
     """A function that saves a page and opens it from its file."""
 
-    def open_page(page):
+    def open_page(page, address=""):
         page.save(tmp_path / "page.html")
-        browser_page.goto((tmp_path / "page.html").as_uri())
-        browser_page.wait_for_selector("#model[data-painted]")
+        browser_page.goto("about:blank")  # of one file, another address alone would not be opened anew
+        browser_page.goto((tmp_path / "page.html").as_uri() + address)
+        browser_page.wait_for_selector("#model[data-painted]", state="attached")
         return browser_page
 
     return open_page
@@ -81,6 +82,23 @@ def blank(page, selector):
       return colours.size < 2;
     }"""
     return page.locator(selector).first.evaluate(script)
+
+
+def colours_in(page, selector, box=None):
+    """The colours of a canvas, or of a box of it: left, top, width and height in pixels."""
+    script = """(canvas, box) => {
+      const all = box ?? [0, 0, canvas.width, canvas.height];
+      const { data } = canvas.getContext("2d").getImageData(...all);
+      const colours = new Set();
+      for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 250) colours.add(data.slice(at, at + 3).join());
+      return [...colours];
+    }"""
+    found = page.locator(selector).evaluate(script, box)
+    return {tuple(int(part) for part in colour.split(",")) for colour in found}
+
+
+def hash_of(page):
+    return page.evaluate("location.hash")
 
 
 def overflow(page):
@@ -128,6 +146,220 @@ def test_several_heads_are_shown_each_in_its_own_colour(translator, views):
     for head in (0, 2):  # the last one stays
         translator.click(f"#heads [data-head='{head}']")
     assert translator.inner_text("#selection") == "cross-attention · layer 1 · head 2"
+
+
+def test_lines_of_several_heads_lie_side_by_side(opened):
+    weights = np.broadcast_to(np.eye(3, dtype=np.float32), (1, 4, 3, 3))
+    page = opened(attention_page(weights, list("abc")))
+    open_head(page, 0, 2)
+    for head in (0, 3):
+        page.click(f"#heads [data-head='{head}']")
+    page.wait_for_selector("#head-note[data-drawn='9']")
+    first, second, third = (0, 114, 178), (213, 94, 0), (0, 158, 115)
+    assert {first, second, third} <= colours_in(page, "#lines")
+    for way in (page.hover, page.click):
+        way("li[data-side=row][data-index='1']")
+        assert page.get_attribute("#head-note", "data-drawn") == "3"
+        assert {first, second, third} <= colours_in(page, "#lines")
+    # In the order of their numbers, although head 2 was chosen first.
+    numbers = "li[data-side=column][data-index='0'] .weights [data-head]"
+    assert page.locator(numbers).evaluate_all("all => all.map(each => each.dataset.head)") == ["0", "2", "3"]
+    middle = page.locator("#lines").evaluate("canvas => canvas.width / 2")
+    row = [colours_in(page, "#lines", [middle, 14 + 28 + down, 1, 2]) for down in (-5, -1, 3)]
+    assert [colour in found for colour, found in zip((second, first, third), row)] == [True, True, True]
+
+
+@pytest.fixture
+def pruned(opened):
+    """A model of which one head of the first layer and all of the last were removed."""
+    weights = random_weights(3, 4, 5, 5)
+    weights[0, 1] = weights[2] = 0
+    return opened(attention_page(weights, TARGET))
+
+
+def test_a_head_that_was_removed_says_so_and_cannot_be_opened(pruned):
+    gone = pruned.locator('#model button[data-layer="0"][data-head="1"]')
+    assert gone.is_disabled()
+    assert gone.inner_text() == "removed"
+    assert pruned.locator("#model button:disabled").count() == 5
+    gone.click(force=True)
+    assert pruned.is_visible("#panel-model")
+    pruned.focus('#model button[data-layer="0"][data-head="0"]')
+    pruned.keyboard.press("ArrowRight")  # past it
+    assert pruned.locator("#model button:focus").get_attribute("data-head") == "2"
+    pruned.keyboard.press("Enter")
+    pruned.wait_for_selector("#columns[data-layer='0']")
+    chip = pruned.locator("#heads [data-head='1']")
+    assert chip.evaluate("button => button.disabled")
+    chip.click(force=True)
+    assert pruned.inner_text("#selection") == "self-attention · layer 0 · head 2"
+
+
+def test_a_layer_without_the_chosen_head_shows_another(pruned):
+    open_head(pruned, 1, 1)
+    pruned.fill("#layer", "0")
+    pruned.wait_for_selector("#columns[data-layer='0']")
+    assert pruned.inner_text("#selection") == "self-attention · layer 0 · head 0"
+    assert not blank(pruned, "#lines")
+    pruned.fill("#layer", "2")
+    assert pruned.inner_text("#selection") == "self-attention · layer 2 · every head removed"
+    pruned.fill("#layer", "1")
+    assert pruned.inner_text("#selection") == "self-attention · layer 1 · head 1"
+
+
+def test_a_rollout_has_layers_but_no_heads(opened, views):
+    rolled = View("cross rollout", random_weights(3, 1, 5, 6), TARGET, SOURCE, title="rollout of cross-attention")
+    page = opened(build_page([views[0], rolled], title="t"))
+    assert page.locator("#model .label").all_inner_texts()[1:5] == ["0", "1", "2", "3"]
+    page.click("[data-kind='cross rollout']")
+    page.wait_for_selector("#model[data-painted='1']")
+    assert page.inner_text("#selection") == "rollout of cross-attention · 3 layers"
+    assert page.locator("#model .label").all_inner_texts()[1:] == ["", "0", "1", "2"]
+    assert "head" not in page.inner_text("#model .corner")
+    page.click("#model button[data-layer='1']")
+    for tab in ("head", "matrix"):
+        page.click(f"[data-tab={tab}]")
+        assert page.inner_text("#selection") == "rollout of cross-attention · up to layer 1"
+        assert page.is_hidden("#heads-control")
+    page.click("[data-kind=cross]")
+    assert page.is_visible("#heads-control")
+
+
+def test_the_scale_of_the_colours_is_said(translator):
+    assert "square-root scale" in translator.inner_text("#model-note")
+    open_head(translator, 0, 0)
+    translator.click("[data-tab=matrix]")
+    assert "square-root scale" in translator.inner_text("#bar")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_small_matrix_has_its_numbers_in_its_cells(opened, theme):
+    weights = np.tile(np.float32([0.85, 0.05, 0.04, 0.03, 0.02, 0.01]), (1, 1, 6, 1))
+    page = opened(attention_page(weights, list("abcdef")))
+    page.emulate_media(color_scheme=theme)
+    page.click("[data-tab=matrix]")
+    page.wait_for_selector("#matrix[data-layer='0']")
+    left, top, cell = (float(page.get_attribute("#matrix", f"data-{name}")) for name in ("left", "top", "cell"))
+    assert 56 <= cell <= 64
+    used = set()
+    for column in range(6):
+        box = [round(left + column * cell + 3), round(top + 3), int(cell) - 6, int(cell) - 6]
+        found = colours_in(page, "#matrix", box)
+        ink = found & {(255, 255, 255), (12, 16, 22)}
+        ground = colours_in(page, "#matrix", [*box[:2], 1, 1]).pop()
+        used |= ink
+        assert max(contrast(ground, each) for each in ink) > 4.2
+    assert len(used) == 2  # dark on light, and light on dark
+
+
+def contrast(one, other):
+    def brightness(colour):
+        parts = np.array(colour) / 255
+        return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+
+    dark, light = sorted((brightness(one), brightness(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize(("tokens", "numbered"), [(16, True), (17, False)])
+def test_a_larger_matrix_has_colours_only(opened, tokens, numbered):
+    page = opened(attention_page(np.full((1, 1, tokens, tokens), 1 / tokens), ["a"] * tokens))
+    page.click("[data-tab=matrix]")
+    page.wait_for_selector("#matrix[data-layer='0']")
+    left, top, cell = (float(page.get_attribute("#matrix", f"data-{name}")) for name in ("left", "top", "cell"))
+    size = int(cell) - 2
+    assert (len(colours_in(page, "#matrix", [int(left) + 2, int(top) + 2, size, size])) > 1) == numbered
+
+
+@pytest.mark.parametrize(("tokens", "inner"), [(16, False), (40, False), (41, True)])
+def test_columns_grow_before_they_scroll(opened, tokens, inner):
+    page = opened(attention_page(random_weights(1, 2, tokens, tokens), ["a"] * tokens))
+    page.set_viewport_size({"width": 1280, "height": 800})
+    open_head(page, 0, 1)
+    assert page.locator("#columns").evaluate("({ scrollHeight, clientHeight }) => scrollHeight > clientHeight") == inner
+    assert (page.locator("#lines").evaluate("canvas => canvas.clientHeight") < 28 * tokens) == inner
+
+
+def test_a_phone_hints_at_what_is_beyond_the_edge(opened, views):
+    rollouts = [View(f"{each.kind} rollout", each.weights[:, :1], each.rows, each.columns) for each in views]
+    sections = [(name, "<p>x</p>") for name in ("Logit lens", "Residual norms", "Heads")]
+    page = opened(build_page([*views, *rollouts], title="t", sections=sections))
+    for row in ("#tabs", "#kinds"):
+        assert page.get_attribute(row, "data-more") == ""
+    page.set_viewport_size({"width": 380, "height": 800})
+    hint = "(row, side) => getComputedStyle(row, side).display"
+    for row, last in (("#tabs", "[data-tab=section-2]"), ("#kinds", "[data-kind='decoder rollout']")):
+        page.wait_for_selector(f"{row}[data-more=after]")
+        assert [page.locator(row).evaluate(hint, side) for side in ("::before", "::after")] == ["none", "grid"]
+        assert page.locator(row).evaluate("row => row.clientHeight") < 60
+        page.locator(row).evaluate("row => { row.scrollLeft = 9999; }")
+        page.wait_for_selector(f"{row}[data-more=before]")
+        box = page.locator(last).bounding_box()
+        assert box["x"] + box["width"] <= 380
+    for tab in ("model", "section-2", "head"):  # what is chosen from elsewhere is scrolled to
+        page.evaluate("tab => { location.hash = tab; }", tab)
+        page.wait_for_selector(f"[data-tab={tab}][aria-selected=true]")
+        box = page.locator(f"[data-tab={tab}]").bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 380
+    assert overflow(page) <= 0
+
+
+def test_the_address_follows_what_is_chosen(translator):
+    assert hash_of(translator) == ""
+    open_head(translator, 1, 2)
+    assert hash_of(translator) == "#head/cross/1/2"
+    translator.click("#heads [data-head='0']")
+    assert hash_of(translator) == "#head/cross/1/0,2"
+    translator.click("[data-tab=matrix]")
+    assert hash_of(translator) == "#matrix/cross/1/0"
+    translator.click("[data-kind=encoder]")
+    assert hash_of(translator) == "#matrix/encoder/4/0"  # by the layer's number, not by its place
+    translator.click("[data-tab=model]")
+    assert hash_of(translator) == "#model/encoder"
+    translator.click("[data-tab=section-0]")
+    assert hash_of(translator) == "#section-0"
+
+
+@pytest.mark.parametrize(
+    ("address", "tab", "said"),
+    [
+        ("#cross/1/2", "head", "cross-attention · layer 1 · head 2"),
+        ("#head/cross/1/3,0", "head", "cross-attention · layer 1 · heads 0, 3"),
+        ("#matrix/encoder/4/1", "matrix", "encoder self-attention · layer 4 · head 1"),
+        ("#model/decoder", "model", "decoder self-attention · 3 layers × 4 heads"),
+        ("#matrix/cross%20rollout/2", "matrix", "rollout of cross-attention · up to layer 2"),
+        ("#section-0", "section-0", ""),
+        *(
+            (unknown, "model", "cross-attention · 3 layers × 4 heads")
+            for unknown in ("#", "#nowhere/1/2", "#cross/9/2", "#cross/1/4", "#cross/1/2/3", "#%", "#section-1/cross")
+        ),
+        ("#cross/0/1", "model", "cross-attention · 3 layers × 4 heads"),  # which was removed
+    ],
+)
+def test_an_address_opens_what_it_names(opened, views, address, tab, said):
+    cross = View("cross", views[0].weights.copy(), TARGET, SOURCE)
+    cross.weights[0, 1] = 0
+    rolled = View("cross rollout", random_weights(3, 1, 5, 6), TARGET, SOURCE, title="rollout of cross-attention")
+    page = opened(build_page([cross, *views[1:], rolled], title="t", sections=[("Lens", "<p>l</p>")]), address)
+    assert page.locator("[role=tab][aria-selected=true]").get_attribute("data-tab") == tab
+    assert page.inner_text("#selection") == said
+
+
+def test_an_address_changed_by_hand_is_followed(translator, views):
+    translator.evaluate("location.hash = '#head/decoder/2/3'")
+    translator.wait_for_selector("#columns[data-kind=decoder][data-layer='2']")
+    assert translator.inner_text("#selection") == "decoder self-attention · layer 2 · head 3"
+    translator.hover("li[data-side=row][data-index='1']")
+    np.testing.assert_allclose(shown_weights(translator, "column", 3), views[2].weights[2, 3, 1], atol=5.1e-4)
+
+
+def test_weights_a_little_outside_are_shown_at_the_edge(opened):
+    weights = np.float32([[[[1.0005, -0.0005], [0.5, 0.5]]]])
+    page = opened(attention_page(weights, ["a", "b"]))
+    open_head(page, 0, 0)
+    page.hover("li[data-side=row][data-index='0']")
+    assert page.locator("li[data-side=column] .weights").all_inner_texts() == ["1.000", "0.000"]
+    assert page.inner_text("#head-note") == "Every line of “a” is drawn; the most opaque weighs 1.000."
 
 
 def test_the_matrix_reads_out_the_cell_pointed_at(translator, views):

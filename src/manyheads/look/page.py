@@ -24,6 +24,7 @@ EXACT_WEIGHTS = 200_000  # as many as stay under about a megabyte when each is k
 LEVELS = (255, 127, 63)
 THUMBNAIL = 32
 LONGEST_IMAGE_SIDE = 1024
+NOTHING = "there is no attention to show on a page"
 SPECIAL_TOKENS = 8  # more than any known image model puts before its patches
 
 
@@ -51,10 +52,14 @@ def attention_page(
     *,
     title: str = "attention",
     row: int = 0,
-    image: np.ndarray | None = None,
+    image: Any = None,
     patches: tuple[int, int] | None = None,
 ) -> Page:
-    """The page of weights and tokens of any library; of an image the tokens may be left out."""
+    """The page of weights and tokens of any library; of an image the tokens may be left out.
+
+    An image is [height, width, 3] or, as `pixel_values` are, [3, height, width], with a batch of one or without.
+    """
+    image = None if image is None else _pixels(image)
     if tokens is None:
         if image is None:
             raise ConfigError("there are no tokens; only the tokens of an image can be left out")
@@ -70,15 +75,15 @@ def build_page(
     title: str,
     subtitle: str = "",
     sections: Sequence[tuple[str, str]] = (),
-    image: np.ndarray | None = None,
+    image: Any = None,
     patches: tuple[int, int] | None = None,
 ) -> Page:
     """The page of these views; each section, a title and an HTML fragment of our own, is a further tab of it."""
     if not views:
-        raise ConfigError("there is no attention to show on a page")
+        raise ConfigError(NOTHING)
     for view in views:
         _refuse(view)
-    picture = None if image is None else _picture(views[0], image, patches)
+    picture = None if image is None else _picture(views[0], _pixels(image), patches)
     panels = "".join(
         f'<section class="panel section" role="tabpanel" id="panel-section-{number}" '
         f'aria-labelledby="tab-section-{number}" tabindex="0" hidden>{fragment}</section>'
@@ -133,6 +138,8 @@ def _described(view: View, picture: dict[str, Any] | None) -> dict[str, Any]:
         "columns": view.columns,
         "layers": view.layers,
         "heads": view.heads,
+        "removed": np.argwhere(view.weights.max(axis=(2, 3)) <= 0).tolist(),  # places of layers and heads
+        "rollout": view.kind.endswith(" rollout"),
         "rowsArePatches": len(view.rows) == tokens,
         "columnsArePatches": len(view.columns) == tokens,
     }
@@ -151,19 +158,20 @@ def _references(html: str) -> str:
 
 def _precision(levels: int | None) -> str:
     if levels is None:
-        return "Weights are kept as given and shown with 3 digits."
+        return "This file holds the weights exactly; the page shows them rounded to 2 or 3 decimal places."
     return (
-        f"Weights are kept in {levels} steps of their square root: "
-        f"one of 1 is exact to ±{1 / levels:.3f}, one of 0.01 to ±{0.1 / levels:.4f}."
+        f"To keep this file small, the square root of each weight is rounded to one of {levels} steps from 0 to 1: "
+        f"a weight near 1 is off by at most {1 / levels:.3f}, one near 0.01 by at most {0.1 / levels:.4f}."
     )
 
 
 def encoded(weights: np.ndarray, levels: int | None) -> bytes:
     """Weights as they are kept: float32, or the number of the nearest of so many steps of their square root."""
+    weights = weights.clip(0, 1)  # of what rounding left outside, the page could take no square root
     if levels is None:
         return weights.astype("<f4").tobytes()
     # Most weights of a long text are small, and it is among small numbers that a square root has its steps.
-    return np.round(levels * np.sqrt(weights.clip(0, 1))).astype(np.uint8).tobytes()
+    return np.round(levels * np.sqrt(weights)).astype(np.uint8).tobytes()
 
 
 def _block(content: bytes) -> str:
@@ -204,10 +212,13 @@ def _thumbnails(weights: np.ndarray) -> np.ndarray:
 def _columns(weights: Any) -> int:
     """How many tokens the weights look at, whatever they come in."""
     if isinstance(weights, Mapping):
-        weights = next(iter(weights.values()))
-    if isinstance(weights, list | tuple) and hasattr(weights[0], "shape"):
+        weights = next(iter(weights.values()), ())
+    if isinstance(weights, list | tuple) and weights and hasattr(weights[0], "shape"):
         weights = weights[0]
-    return int(np.shape(weights)[-1])
+    shape = np.shape(weights)
+    if not shape or not shape[-1]:
+        raise ConfigError(NOTHING)
+    return int(shape[-1])
 
 
 def _grid(tokens: int, image: np.ndarray) -> tuple[int, int]:
@@ -228,13 +239,31 @@ def _patch_names(tokens: int, patches: tuple[int, int]) -> list[str]:
     return before + [f"{row},{column}" for row in range(rows) for column in range(columns)]
 
 
+def _pixels(image: Any) -> np.ndarray:
+    """[height, width, 3] of an image of any library."""
+    if hasattr(image, "detach"):
+        image = image.detach().cpu()
+        image = (image.float() if image.is_floating_point() else image).numpy()
+    image = given = np.asarray(image)
+    if image.ndim == 4 and len(image) == 1:
+        image = image[0]
+    if image.ndim == 3 and image.shape[0] == 3 and image.shape[2] != 3:
+        image = image.transpose(1, 2, 0)
+    if image.ndim != 3 or image.shape[2] != 3 or not image.size:
+        raise ConfigError(
+            f"the image is of shape {given.shape}; it must be one image, [height, width, 3] or [3, height, width]"
+        )
+    return image
+
+
 def _picture(view: View, image: np.ndarray, patches: tuple[int, int] | None) -> dict[str, Any]:
     """The image, and where on it the tokens lie."""
-    image = np.asarray(image)
-    if image.ndim != 3 or image.shape[2] != 3 or not image.size:
-        raise ConfigError(f"the image is of shape {image.shape}; it must be [height, width, 3]")
-    if image.dtype != np.uint8 and not (np.issubdtype(image.dtype, np.floating) and np.nanmax(image) <= 1 + 1e-3):
-        raise ConfigError("the image must be of whole numbers from 0 to 255 in uint8, or of fractions from 0 to 1")
+    fractions = np.issubdtype(image.dtype, np.floating) and -1e-3 <= np.nanmin(image) <= np.nanmax(image) <= 1 + 1e-3
+    if image.dtype != np.uint8 and not fractions:
+        raise ConfigError(
+            "the image must be of whole numbers from 0 to 255 in uint8, or of fractions from 0 to 1, "
+            "as it is before a model's processor shifts its colours"
+        )
     rows, columns = patches or _grid(len(view.columns), image)
     if rows < 1 or columns < 1:
         raise ConfigError(f"an image of {rows} × {columns} patches is none")

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from manyheads.core.errors import ConfigError, MissingExtra
+from manyheads.look import drawing
 from manyheads.look.drawing import save_figure
 from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
 
@@ -330,14 +331,45 @@ def test_other_endings_are_refused_and_so_is_what_cannot_be_written(tmp_path):
     axes = bars([1.0], ["a"], title="A title", xlabel="x")
     with pytest.raises(ConfigError, match=r"^the picture .*a\.gif must end in \.png or \.svg$"):
         save_figure(axes, tmp_path / "a.gif")
-    with pytest.raises(
-        ConfigError, match=r"^the picture .*nowhere/a\.png cannot be written: No such file or directory$"
-    ):
+    with pytest.raises(ConfigError, match=r"nowhere/a\.png cannot be written: there is no folder .*nowhere$"):
         save_figure(axes, tmp_path / "nowhere" / "a.png")
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(ConfigError, match=r"^the picture .*folder\.png cannot be written: Is a directory$"):
+    with pytest.raises(ConfigError, match=r"folder\.png is a folder; name a file$"):
         save_figure(axes, tmp_path / "folder.png")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
+
+
+def test_letters_that_no_font_has_are_warned_of_where_they_are_drawn(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(drawing, "warn", said.append)
+    monkeypatch.setattr(drawing, "FONTS", ())
+    odd = bars([1.0, 2.0], ["\N{CUNEIFORM SIGN A}", "a"], title="A title", xlabel="x")
+    save_figure(odd, tmp_path / "a.svg")  # which keeps its letters
+    save_figure(bars([1.0], ["ä"], title="A title", xlabel="x"), tmp_path / "b.png")
+    assert not said
+    save_figure(odd, tmp_path / "c.png")
+    (sentence,) = said
+    assert sentence.startswith("no font here has some of the letters, which are boxes in the picture")
+
+
+def test_a_heat_map_may_have_no_title_and_says_what_its_colours_mean():
+    def written(axes):
+        return " ".join(text.get_text() for part in axes.figure.axes for text in (part.yaxis.label, part.title))
+
+    usual, other = heat_map(softmax(3, 5), tokens(3), tokens(5)), heat_map(softmax(2, 2), *[tokens(2)] * 2, label="share")
+    assert usual.get_title() == ""
+    assert "attention weight" in written(usual)
+    assert "share" in written(other)
+    assert "attention weight" not in written(other)
+
+
+def test_a_head_that_was_removed_says_so_in_its_panel():
+    weights = softmax(2, 3, 5, 7)
+    weights[1, 2] = 0.0
+    figure = head_grid(weights, tokens(5), tokens(7), title="A title")
+    figure = figure if hasattr(figure, "axes") and isinstance(figure.axes, list) else figure.figure
+    panels = [panel for panel in figure.axes if panel.images]
+    assert [place for place, panel in enumerate(panels) if "removed" in [text.get_text() for text in panel.texts]] == [5]
 
 
 @pytest.mark.parametrize("drawn", WHOLE)

@@ -139,9 +139,10 @@ def test_no_head_at_all_changes_nothing():
         (gpt, (2, 0), "there is no layer 2; the model has 2, counted from 0"),
         (gpt, (-1, 0), "there is no layer -1; the model has 2"),
         (gpt, (0, 3), "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
-        (gpt, ("cross", 0, 1), r"\('cross', 0, 1\) is not a head of this model; write \(layer, head\)$"),
-        (gpt, (0,), r"\(0,\) is not a head of this model"),
-        (transformer, (0, 1), r"write \(kind, layer, head\), the kind being cross or decoder or encoder"),
+        (gpt, ("cross", 0, 1), r"cross\.0\.1 is not a head of this model; write layer\.head, such as 0\.3"),
+        (gpt, (0,), "^0 is not a head of this model"),
+        (gpt, 0, "^0 is not a head of this model; write .* in Python as a tuple of these parts$"),
+        (transformer, (0, 1), r"^0\.1 is not .* write cross\.0\.3 or decoder\.0\.3 or encoder\.0\.3"),
         (transformer, ("self", 0, 1), "is not a head of this model; write"),
         (transformer, ("encoder", 2, 0), "there is no layer 2; the model has 2"),  # as the decoder has
         (transformer, ("cross", 3, 0), "there is no layer 3; the model has 3"),

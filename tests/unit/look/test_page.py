@@ -41,6 +41,14 @@ def test_a_small_page_holds_the_weights_exactly():
             np.frombuffer(block(html, f"weights-0-{layer}"), "<f4").reshape(3, 5, 7), weights[layer]
         )
     assert "weights-0-2" not in html
+    assert "holds the weights exactly" in html
+
+
+def test_weights_a_little_outside_are_clipped():
+    weights = np.float32([[[[1.0005, -0.0005], [0.25, 0.75]]]])
+    html = attention_page(weights, ["a", "b"]).html
+    assert np.frombuffer(block(html, "weights-0-0"), "<f4").tolist() == [1, 0, 0.25, 0.75]
+    assert list(block(html, "thumbnails")) == [255, 0, 128, 221]
 
 
 def test_a_large_page_holds_them_to_the_precision_it_states():
@@ -108,6 +116,16 @@ def test_numbers_and_titles_of_views_are_kept_in_their_order():
     assert (second["kind"], second["title"]) == ("rollout", "all layers as one")
 
 
+def test_heads_that_were_removed_and_rollouts_are_told():
+    weights = random_weights(2, 3, 4, 4)
+    weights[1, 2] = 0
+    rolled = View("self rollout", random_weights(2, 1, 4, 4), list("abcd"), list("abcd"))
+    whole = View("self", weights, list("abcd"), list("abcd"))
+    first, second = data_of(build_page([whole, rolled], title="t").html)["views"]
+    assert (first["removed"], first["rollout"]) == ([[1, 2]], False)
+    assert (second["removed"], second["rollout"]) == ([], True)
+
+
 def test_a_section_is_put_in_as_it_is():
     view = View("self", random_weights(1, 1, 2, 2), ["a", "b"], ["a", "b"])
     html = build_page([view], title="t", sections=[("A & B", "<table id='mine'></table>")]).html
@@ -138,6 +156,13 @@ def test_what_is_no_weight_is_refused(weights, said):
 def test_no_views_and_no_tokens_are_refused():
     with pytest.raises(ConfigError, match="no attention"):
         build_page([], title="t")
+    image = np.zeros((4, 4, 3))
+    for nothing in ([], (), {}, {"self": []}):
+        for options in ({"tokens": ["a", "b"]}, {"image": image}):
+            with pytest.raises(ConfigError, match="there is no attention to show on a page"):
+                attention_page(nothing, **options)
+    with pytest.raises(ConfigError, match="have 2 rows, but there are 3 tokens"):
+        attention_page(random_weights(1, 1, 2, 2), ["a", "b", "c"])
     with pytest.raises(ConfigError, match="no tokens"):
         attention_page(random_weights(1, 1, 2, 2))
 
@@ -146,9 +171,9 @@ def test_a_page_is_saved_whole_and_else_refused_in_a_sentence(tmp_path):
     page = attention_page(random_weights(1, 1, 2, 2), ["é", "b"])
     page.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.html
-    with pytest.raises(ConfigError, match=r"missing/page\.html: No such file"):
+    with pytest.raises(ConfigError, match=r"missing/page\.html cannot be written"):
         page.save(tmp_path / "missing" / "page.html")
-    with pytest.raises(ConfigError, match="directory"):
+    with pytest.raises(ConfigError, match="folder"):
         page.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html"]
 
@@ -189,6 +214,27 @@ class TestImage:
 
     def test_floats_are_the_same_picture(self):
         assert self.picture(image=self.image / 255) == self.picture(image=self.image)
+
+    def test_channels_may_come_first_and_a_batch_of_one_before_them(self):
+        expected = self.picture(image=self.image)
+        first = self.image.transpose(2, 0, 1)
+        assert expected != self.picture(image=self.image[::-1])  # and the test can tell
+        for same in (first, first[None], self.image[None], torch.tensor(first)[None], torch.tensor(first / 255)):
+            assert self.picture(image=same) == expected
+
+    def test_what_could_be_either_is_height_width_and_channels(self):
+        high = self.image[:3]
+        assert self.picture(image=high, patches=(1, 6)) == self.picture(image=high.transpose(2, 0, 1), patches=(1, 6))
+
+    @pytest.mark.parametrize("shape", [(2, 28, 42, 3), (1, 1, 28, 42, 3), (4, 28, 42), (28, 3, 42)])
+    def test_what_is_not_one_image_is_refused(self, shape):
+        with pytest.raises(ConfigError, match=r"it must be one image, \[height, width, 3\] or \[3, height, width\]"):
+            self.picture(image=np.zeros(shape))
+
+    @pytest.mark.parametrize("image", [image.astype(np.int64), image / 127.5 - 1, image / 1.0])
+    def test_colours_of_another_range_are_refused(self, image):
+        with pytest.raises(ConfigError, match="from 0 to 255 in uint8, or of fractions from 0 to 1"):
+            self.picture(image=image)
 
     def test_what_cannot_be_is_refused(self):
         with pytest.raises(ConfigError, match=r"\[height, width, 3\]"):

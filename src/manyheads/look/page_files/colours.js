@@ -60,6 +60,19 @@ export function pictureOf(width, height, codeAt, glow = false) {
   return image;
 }
 
+/** How bright the eye finds a colour of three channels, from 0 to 1, as WCAG 2 defines it. */
+function brightness(colour) {
+  const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  const parts = colour.map((channel) => linear(channel / 255));
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+}
+
+/** The colour of a number written on the ramp at a code: of near black and white the one that differs more. */
+export function inkOn(code) {
+  const bytes = new Uint8Array(tables[isDark() ? "dark" : "light"].buffer, code * 4, 3);
+  return brightness([...bytes]) > 0.19 ? "#0c1016" : "#ffffff";
+}
+
 /** Where on the ramp a weight lies: its square root, so that small weights differ to the eye. */
 export function codeOf(weight, strongest) {
   return strongest > 0 ? Math.min(255, Math.round(255 * Math.sqrt(weight / strongest))) : 0;

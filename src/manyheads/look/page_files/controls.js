@@ -3,7 +3,9 @@
 import { page } from "manyheads/store";
 import { colourOf, isDark, SLOTS } from "manyheads/colours";
 import { change, changeView, chooseHead, state, toggleHead, whenChanged } from "manyheads/state";
-import { foundOn, leadingHead, otherSide, selectionText, view } from "manyheads/state";
+import { foundOn, isRemoved, layerText, leadingHead, otherSide } from "manyheads/state";
+import { selectionText, shownHeads, view } from "manyheads/state";
+import { hintAtMore, reveal } from "manyheads/edges";
 import { element, rove, SIDEWAYS } from "manyheads/tokens";
 
 const byId = (name) => document.getElementById(name);
@@ -34,6 +36,7 @@ export function makeControls() {
     if (event.key === "Escape") change({ pinned: null, search: "" });
   });
   whenChanged(showControls);
+  for (const name of ["tabs", "kinds"]) hintAtMore(byId(name));
 }
 
 function makeTabs() {
@@ -80,11 +83,13 @@ function showControls(names) {
   for (const [name, tabs] of Object.entries(USES)) byId(name).hidden = !tabs.includes(state.tab);
   byId("kinds").hidden ||= page.views.length === 1;
   byId("layer-control").hidden ||= view().layers.length === 1;
-  byId("heads-control").hidden ||= view().heads.length === 1;
+  byId("heads-control").hidden ||= view().heads.length === 1 || view().rollout;
   [...byId("kinds").children].forEach((button, number) => {
     button.setAttribute("aria-checked", number === state.view);
     button.tabIndex = number === state.view ? 0 : -1;
   });
+  if (names.has("tab")) reveal(byId("tabs"), "[aria-selected=true]");
+  if (names.has("tab") || names.has("view")) reveal(byId("kinds"), "[aria-checked=true]");
   showLayer();
   showHeads(names);
   showSearch();
@@ -100,7 +105,8 @@ function showLayer() {
   const slider = byId("layer");
   slider.max = view().layers.length - 1;
   slider.value = state.layer;
-  slider.setAttribute("aria-valuetext", `layer ${view().layers[state.layer]}`);
+  slider.setAttribute("aria-valuetext", layerText(view().layers[state.layer]));
+  byId("layer-label").textContent = view().rollout ? "Up to layer" : "Layer";
   byId("layer-number").textContent = view().layers[state.layer];
 }
 
@@ -108,21 +114,24 @@ function showHeads(names) {
   const whole = byId("heads");
   if (names.has("view") || !whole.children.length) {
     const buttons = view().heads.map((number, place) => {
-      const settings = { type: "button", "data-head": number, "data-place": place, "aria-label": `head ${number}` };
-      return element("button", settings, String(number));
+      return element("button", { type: "button", "data-head": number, "data-place": place }, String(number));
     });
     whole.replaceChildren(...buttons);
   }
   byId("heads-label").textContent = state.tab === "head" ? "Heads" : "Head";
-  const full = state.tab === "head" && state.heads.length === SLOTS.length;
+  const several = state.tab === "head" ? shownHeads() : [{ head: leadingHead(), slot: 0 }];
+  const full = state.tab === "head" && several.length === SLOTS.length;
   [...whole.children].forEach((button, place) => {
-    const alone = place === leadingHead() ? { slot: 0 } : null;
-    const chosen = state.tab === "head" ? state.heads.find(({ head }) => head === place) : alone;
+    const removed = isRemoved(state.layer, place);
+    const chosen = removed ? null : several.find(({ head }) => head === place);
     button.setAttribute("aria-pressed", Boolean(chosen));
     button.tabIndex = place === leadingHead() ? 0 : -1;
-    // Not disabled, which the arrow keys could not pass.
-    button.setAttribute("aria-disabled", full && !chosen);
-    button.title = full && !chosen ? "No colour is left: switch another head off first" : "";
+    button.disabled = removed;
+    button.setAttribute("aria-label", `head ${view().heads[place]}${removed ? ", removed" : ""}`);
+    // Not disabled, so that the arrow keys reach it and it can say why.
+    button.setAttribute("aria-disabled", removed || (full && !chosen));
+    const why = full && !chosen ? "No colour is left: switch another head off first" : "";
+    button.title = removed ? "Removed from this layer" : why;
     button.style.setProperty("--head", chosen ? colourOf(chosen.slot) : "");
     button.style.setProperty("--on-head", isDark() ? "#0c1016" : "#ffffff");
   });

@@ -3,18 +3,21 @@
 import { colourOf } from "manyheads/colours";
 import { drawLines, strongestLines } from "manyheads/lines";
 import { followLayer } from "manyheads/reading";
-import { change, foundOn, state, view, whenChanged } from "manyheads/state";
+import { change, foundOn, shownHeads, state, view, whenChanged } from "manyheads/state";
 import { named, otherSide, titleOf, tokensOf } from "manyheads/state";
 import { digits, element, fresh, rove, shown } from "manyheads/tokens";
 
 const ROW = 28;
 const TITLE = 30; // the height of the line above the columns
+const TALLEST = 40; // as many tokens as are shown without a window of their own, which scrolls
+const APART = 4; // between the lines of two heads that have the same ends
 const narrow = window.matchMedia("(max-width: 640px)");
 const columns = document.getElementById("columns");
 const lists = [document.getElementById("left"), document.getElementById("right")];
 const canvas = document.getElementById("lines");
 const note = document.getElementById("head-note");
 let layer = null;
+let heads = []; // those shown, in the order of their numbers
 let drawn = { lines: [], all: 0, strongest: 0, weakest: 0 };
 let unpointed = null; // the lines that are drawn while no token is pointed at, which take long to choose
 let pointed = null; // the token under the pointer or the keyboard's focus
@@ -35,6 +38,7 @@ export function makeHead() {
   });
   followLayer("head", columns, (read) => {
     layer = read;
+    if (layer) heads = shownHeads(); // else those of the lines that are still drawn
     unpointed = null;
     show();
   });
@@ -83,6 +87,7 @@ function fill() {
     lists[place].replaceChildren(...items);
     document.getElementById(place ? "right-title" : "left-title").textContent = titleOf(side);
   });
+  columns.classList.toggle("long", Math.max(view().rows.length, view().columns.length) > TALLEST);
   columns.scrollTop = 0;
 }
 
@@ -100,7 +105,7 @@ function show() {
   if (!layer) return;
   columns.style.setProperty("--numbers", numbers());
   const token = pointed ?? state.pinned;
-  drawn = token ? strongestLines(layer, state.heads, { [token.side]: new Set([token.index]) }) : linesUnpointed();
+  drawn = token ? strongestLines(layer, heads, { [token.side]: new Set([token.index]) }) : linesUnpointed();
   for (const list of lists) showNumbers(list, token);
   draw();
   const text = noteOf(token);
@@ -110,7 +115,7 @@ function show() {
 }
 
 function linesUnpointed() {
-  unpointed ??= strongestLines(layer, state.heads, { row: foundOn("row"), column: foundOn("column") });
+  unpointed ??= strongestLines(layer, heads, { row: foundOn("row"), column: foundOn("column") });
   return unpointed;
 }
 
@@ -131,12 +136,12 @@ function showNumbers(list, token) {
 
 /** How many numbers stand beside a token: one for each head, or where there is no room for so many their mean. */
 function numbers() {
-  return state.heads.length <= (narrow.matches ? 1 : 3) ? state.heads.length : 1;
+  return heads.length <= (narrow.matches ? 1 : 3) ? heads.length : 1;
 }
 
 function numbersOf(token, index) {
   const [row, column] = token.side === "row" ? [token.index, index] : [index, token.index];
-  const weights = state.heads.map(({ head }) => layer.at(head, row, column));
+  const weights = heads.map(({ head }) => layer.at(head, row, column));
   const number = (head, weight, colour) => {
     const faint = weight < 0.0005 ? "nothing" : "";
     return element("span", { "data-head": head, class: faint, style: `color: ${colour}` }, digits(weight));
@@ -144,14 +149,14 @@ function numbersOf(token, index) {
   if (weights.length > numbers()) {
     return [number("mean", weights.reduce((sum, weight) => sum + weight, 0) / weights.length, "inherit")];
   }
-  return state.heads.map(({ head, slot }, place) => number(view().heads[head], weights[place], colourOf(slot)));
+  return heads.map(({ head, slot }, place) => number(view().heads[head], weights[place], colourOf(slot)));
 }
 
 function noteOf(token) {
   const shade = `the most opaque weighs ${digits(drawn.strongest)}`;
   const whose = token ? ` of ${named(token.side, token.index)}` : state.search ? " of the tokens found" : "";
-  const means = token && state.heads.length > numbers();
-  const more = means ? ` The numbers are the means of ${state.heads.length} heads.` : "";
+  const means = token && heads.length > numbers();
+  const more = means ? ` The numbers are the means of ${heads.length} heads.` : "";
   if (!token && state.search && !foundOn("row").size && !foundOn("column").size) return "No token holds that text.";
   if (!drawn.lines.length) {
     const most = digits(drawn.strongest);
@@ -173,5 +178,11 @@ function draw() {
   const context = fresh(canvas, width, height);
   const from = (index) => (index + 0.5) * ROW - columns.scrollTop;
   const [left, right] = lists.map((list) => (line) => from(line[list.dataset.side]));
-  drawLines(context, width, height, drawn, left, right, colourOf);
+  drawLines(context, width, height, drawn, left, right, colourOf, offsets());
+}
+
+/** How far below the middle of its tokens the lines of a head lie, by the place of its colour. */
+function offsets() {
+  const gap = Math.min(APART, (0.75 * ROW) / heads.length);
+  return Object.fromEntries(heads.map(({ slot }, place) => [slot, (place - (heads.length - 1) / 2) * gap]));
 }

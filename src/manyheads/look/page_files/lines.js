@@ -42,8 +42,16 @@ export function strongestLines(layer, heads, ends) {
   return { lines, all: all - counts[0], strongest, weakest }; // a weight of 0 is no line
 }
 
-/** Draws lines from left to right; `left` and `right` give the height of a line's ends. */
-export function drawLines(context, width, height, { lines, strongest }, left, right, colour) {
+/** Adds a line to a path, moved by so much from the one between the same ends. */
+function curve(path, width, from, to, offset) {
+  // Moved only up or down, steep lines would run into one another: halfway they must move across as well.
+  const across = (4 / 3) * offset * Math.tan(Math.atan((1.8 * (from - to)) / width) / 2);
+  path.moveTo(0, from + offset);
+  path.bezierCurveTo(width * 0.45 + across, from + offset, width * 0.55 + across, to + offset, width, to + offset);
+}
+
+/** Draws lines from left to right; `left` and `right` give the height of a line's ends, `offsets` is added to both. */
+export function drawLines(context, width, height, { lines, strongest }, left, right, colour, offsets) {
   const shades = new Map();
   for (const line of lines) {
     const [from, to] = [left(line), right(line)];
@@ -53,8 +61,7 @@ export function drawLines(context, width, height, { lines, strongest }, left, ri
     const name = shade * 16 + line.slot;
     if (!shades.has(name)) shades.set(name, new Path2D());
     const path = shades.get(name);
-    path.moveTo(0, from);
-    path.bezierCurveTo(width * 0.45, from, width * 0.55, to, width, to);
+    curve(path, width, from, to, offsets[line.slot]);
   }
   context.lineWidth = 2;
   // The weak first, so that the strong lie over them.

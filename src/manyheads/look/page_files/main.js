@@ -1,5 +1,6 @@
-/** Makes every part of the page, and shows the first view. */
+/** Makes every part of the page, and shows what the address asks for, or else the first view. */
 
+import { asked, followAddress } from "manyheads/address";
 import { makeControls } from "manyheads/controls";
 import { makeHead } from "manyheads/head";
 import { makeMatrix } from "manyheads/matrix";
@@ -12,4 +13,5 @@ makeModel();
 makeHead();
 makeMatrix();
 makePicture();
-change({ ...state });
+change({ ...state, ...asked() });
+followAddress();

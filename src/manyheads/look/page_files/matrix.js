@@ -1,12 +1,15 @@
 /** The matrix view: a heat map of one head, with its tokens along both sides. */
 
-import { codeOf, gradient, pictureOf } from "manyheads/colours";
+import { drawCells, drawNumbers } from "manyheads/cells";
+import { gradient } from "manyheads/colours";
 import { followLayer, sayInstead, sayWeight } from "manyheads/reading";
 import { foundOn, leadingHead, otherSide, state, titleOf, tokensOf, whenChanged } from "manyheads/state";
 import { digits, element, fresh, shown } from "manyheads/tokens";
 
 const READABLE = 20; // the smallest cell beside which a token can be read
 const LARGEST = 52;
+const FEW = 16; // a matrix of no more tokens a side is drawn larger, with its numbers
+const LARGEST_OF_FEW = 64;
 const FONT = "13px system-ui, sans-serif";
 const scroll = document.getElementById("matrix-scroll");
 const space = document.getElementById("matrix-space");
@@ -83,7 +86,9 @@ function measure() {
   const [downTokens, acrossTokens] = [tokensOf(state.lead), tokensOf(otherSide(state.lead))];
   const [downs, acrosses] = [downTokens.length, acrossTokens.length];
   const width = scroll.parentElement.clientWidth;
-  const height = Math.max(360, window.innerHeight - 400); // what the controls above leave
+  const few = Math.max(downs, acrosses) <= FEW;
+  // What the controls above leave; for a few the page may scroll.
+  const height = few ? Math.max(640, window.innerHeight - 340) : Math.max(360, window.innerHeight - 400);
   const most = width < 560 ? 84 : 150;
   const context = canvas.getContext("2d");
   context.font = FONT;
@@ -94,9 +99,9 @@ function measure() {
   const [top, right] = [slope + 6, slope];
   const whole = Math.min((width - left - right) / acrosses, (height - top - 4) / downs);
   const tooLarge = whole < READABLE;
-  let cell = Math.min(LARGEST, Math.max(whole, READABLE));
+  let cell = Math.min(few ? LARGEST_OF_FEW : LARGEST, Math.max(whole, READABLE));
   if (tooLarge && state.fit) cell = Math.max(1, whole);
-  layout = { downs, acrosses, left, top, right, cell, most, tooLarge };
+  layout = { downs, acrosses, left, top, right, cell, most, tooLarge, numbered: few && cell >= READABLE };
   Object.assign(canvas.dataset, { left, top, cell }); // for whoever looks for a cell from outside
   const [across, down] = [left + acrosses * cell + right, top + downs * cell + 2];
   space.style.width = `${across}px`;
@@ -152,22 +157,18 @@ function draw() {
   context.beginPath();
   context.rect(left, top, width - left, height - top);
   context.clip();
-  drawCells(context, seen);
+  drawCells(context, seen, cell, weightAt, strongest);
+  if (layout.numbered) drawNumbers(context, seen, cell, weightAt, strongest);
+  fade(context, seen);
+  drawMarks(context, seen);
   context.restore();
   drawTokens(context, seen);
   showReadout();
 }
 
-function drawCells(context, seen) {
+/** Frames the cells that are pointed at and pinned. */
+function drawMarks(context, seen) {
   const { cell } = layout;
-  const [wide, high] = [seen.acrossEnd - seen.across, seen.downEnd - seen.down];
-  if (wide < 1 || high < 1) return;
-  const small = element("canvas", { width: wide, height: high });
-  const codeAt = (row, column) => codeOf(weightAt(seen.down + row, seen.across + column), strongest);
-  small.getContext("2d").putImageData(pictureOf(wide, high, codeAt), 0, 0);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(small, seen.x + seen.across * cell, seen.y + seen.down * cell, wide * cell, high * cell);
-  fade(context, seen);
   const { color } = getComputedStyle(document.body);
   context.strokeStyle = color;
   for (const place of [pinned, pointed]) {

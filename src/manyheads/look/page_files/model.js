@@ -2,10 +2,16 @@
 
 import { page, thumbnails } from "manyheads/store";
 import { pictureOf } from "manyheads/colours";
-import { change, leadingHead, state, view, whenChanged } from "manyheads/state";
+import { change, isRemoved, layerText, leadingHead, state, view, whenChanged } from "manyheads/state";
 import { element, rove } from "manyheads/tokens";
 
 const grid = document.getElementById("model");
+const NOTES = {
+  heads: "One picture for each head, its queries downwards and its keys across. A colour is the square root of a "
+    + "weight relative to the head’s strongest (square-root scale), so that small weights show. Choose one to open it.",
+  rollout: "One picture for each layer, followed down through all layers and heads below it. A colour is the square "
+    + "root of a weight relative to the picture’s strongest (square-root scale). Choose one to open it.",
+};
 
 /** Makes the view, and keeps it as the choice is. */
 export function makeModel() {
@@ -31,32 +37,43 @@ export function makeModel() {
 }
 
 function makeGrid() {
-  const { layers, heads, rows, columns } = view();
-  const proportion = Math.min(2, Math.max(0.5, columns.length / rows.length));
+  const { layers, heads, rollout } = view();
   const widest = heads.length > 8 ? 84 : 116;
   grid.style.gridTemplateColumns = `max-content repeat(${heads.length}, minmax(44px, ${widest}px))`;
   const label = (kind, role, text) => element("span", { class: `label ${kind}`, role }, text);
   const row = (...cells) => element("div", { class: "row", role: "row" }, ...cells);
-  const top = row(label("layer corner", "columnheader", "head\u00a0→ layer\u00a0↓"));
-  for (const head of heads) top.append(label("", "columnheader", String(head)));
+  const top = row(label("layer corner", "columnheader", `${rollout ? "up\u00a0to" : "head\u00a0→"} layer\u00a0↓`));
+  for (const head of heads) top.append(label("", "columnheader", rollout ? "" : String(head)));
   const made = layers.map((layer, layerPlace) => {
     const cells = row(label("layer", "rowheader", String(layer)));
-    heads.forEach((head, headPlace) => {
-      const settings = {
-        type: "button", role: "gridcell", "aria-label": `layer ${layer}, head ${head}`,
-        "data-layer": layer, "data-head": head, "data-layer-place": layerPlace, "data-head-place": headPlace,
-        title: `layer ${layer}, head ${head}`, style: `aspect-ratio: ${proportion}`,
-      };
-      cells.append(element("button", settings, element("canvas", { "aria-hidden": "true" })));
-    });
+    heads.forEach((_, headPlace) => cells.append(thumbnail(layerPlace, headPlace)));
     return cells;
   });
   grid.replaceChildren(top, ...made);
+  document.getElementById("model-note").textContent = NOTES[rollout ? "rollout" : "heads"];
+}
+
+/** The button that opens a head; of one that was removed there is nothing to open. */
+function thumbnail(layerPlace, headPlace) {
+  const { layers, heads, rows, columns, rollout } = view();
+  const removed = isRemoved(layerPlace, headPlace);
+  const place = layerText(layers[layerPlace]) + (rollout ? "" : `, head ${heads[headPlace]}`);
+  const name = removed ? `${place}, removed` : place;
+  const button = element("button", {
+    type: "button", role: "gridcell", "aria-label": name, title: name,
+    "data-layer": layers[layerPlace], "data-head": heads[headPlace],
+    "data-layer-place": layerPlace, "data-head-place": headPlace,
+    style: `aspect-ratio: ${Math.min(2, Math.max(0.5, columns.length / rows.length))}`,
+  });
+  button.disabled = removed;
+  button.append(removed ? element("span", {}, "removed") : element("canvas", { "aria-hidden": "true" }));
+  return button;
 }
 
 async function paint() {
   const { width, height, codes } = (await thumbnails())[state.view];
-  grid.querySelectorAll("canvas").forEach((canvas, place) => {
+  grid.querySelectorAll("button").forEach(({ firstChild: canvas, disabled }, place) => {
+    if (disabled) return;
     const own = codes.subarray(place * width * height, (place + 1) * width * height);
     const most = own.reduce((most, code) => Math.max(most, code), 1);
     canvas.width = width;
@@ -69,9 +86,11 @@ async function paint() {
 
 function mark() {
   const across = view().heads.length;
-  grid.querySelectorAll("button").forEach((button, place) => {
-    const current = place === state.layer * across + leadingHead();
-    button.setAttribute("aria-current", current);
-    button.tabIndex = current ? 0 : -1;
-  });
+  const buttons = [...grid.querySelectorAll("button")];
+  const current = buttons[state.layer * across + leadingHead()];
+  const reached = current.disabled ? buttons.find(({ disabled }) => !disabled) : current;
+  for (const button of buttons) {
+    button.setAttribute("aria-current", button === current && !current.disabled);
+    button.tabIndex = button === reached ? 0 : -1;
+  }
 }

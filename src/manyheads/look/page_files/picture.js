@@ -137,7 +137,7 @@ function showWords(heated) {
   }
   const tokens = tokensOf(other).slice(0, special).map((token, index) => `${shown(token)} ${digits(weightOf(index))}`);
   const beside = special ? ` Beside the image: ${tokens.join(", ")}.` : "";
-  note.textContent = `The brightest patch weighs ${digits(strongest())}.${beside}`;
+  note.textContent = `The brightest patch weighs ${digits(strongest())}, on a square-root scale.${beside}`;
   if (pointed === null) {
     sayInstead(readout, arePatches(state.lead) ? "choose a patch on the image" : "");
     return;

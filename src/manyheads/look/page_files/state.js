@@ -34,9 +34,27 @@ export function view() {
   return page.views[state.view];
 }
 
+/** Whether a head of the view, by its places, was removed from the model. */
+export function isRemoved(layer, head) {
+  return view().removed.some(([itsLayer, itsHead]) => itsLayer === layer && itsHead === head);
+}
+
+/** The heads that are chosen and that this layer still has, else its first, in the order in which they were chosen. */
+function presentHeads() {
+  const present = state.heads.filter(({ head }) => !isRemoved(state.layer, head));
+  if (present.length) return present;
+  const first = view().heads.findIndex((_, head) => !isRemoved(state.layer, head));
+  return [{ head: Math.max(0, first), slot: 0 }];
+}
+
+/** The heads that are shown, in the order of their numbers. */
+export function shownHeads() {
+  return presentHeads().sort((one, other) => one.head - other.head);
+}
+
 /** The head of the views that show but one: the one switched on last. */
 export function leadingHead() {
-  return state.heads[state.heads.length - 1].head;
+  return presentHeads().at(-1).head;
 }
 
 /** Shows another view, with as much of the choice as it has. */
@@ -58,13 +76,14 @@ export function chooseHead(head) {
 
 /** Switches a head on or off, in a colour that no other has; the last one stays, and there are no more than colours. */
 export function toggleHead(head) {
-  const others = state.heads.filter((each) => each.head !== head);
-  if (others.length < state.heads.length) {
+  const now = presentHeads();
+  const others = now.filter((each) => each.head !== head);
+  if (others.length < now.length) {
     if (others.length) change({ heads: others });
     return;
   }
-  const slot = SLOTS.find((each) => !state.heads.some((used) => used.slot === each));
-  if (slot !== undefined) change({ heads: [...state.heads, { head, slot }] });
+  const slot = SLOTS.find((each) => !now.some((used) => used.slot === each));
+  if (slot !== undefined) change({ heads: [...now, { head, slot }] });
 }
 
 export function otherSide(side) {
@@ -95,12 +114,22 @@ export function foundOn(side) {
 
 /** The words that say which head of which layer of what is shown. */
 export function selectionText() {
-  const { title, layers, heads } = view();
+  const { title, layers, heads, rollout } = view();
   if (state.tab.startsWith("section")) return "";
-  if (state.tab === "model") return `${title} · ${counted(layers, "layer")} × ${counted(heads, "head")}`;
-  const places = state.tab === "head" ? state.heads.map(({ head }) => head) : [leadingHead()];
-  const chosen = places.sort((one, other) => one - other).map((place) => heads[place]);
-  return `${title} · layer ${layers[state.layer]} · ${chosen.length > 1 ? "heads" : "head"} ${chosen.join(", ")}`;
+  if (state.tab !== "model") return `${title} · ${layerText(layers[state.layer])}${headsText()}`;
+  return `${title} · ${counted(layers, "layer")}${rollout ? "" : ` × ${counted(heads, "head")}`}`;
+}
+
+/** A layer as it is spoken of: a rollout has gone through all layers below it too. */
+export function layerText(number) {
+  return view().rollout ? `up to layer ${number}` : `layer ${number}`;
+}
+
+function headsText() {
+  if (view().rollout) return "";
+  if (isRemoved(state.layer, leadingHead())) return " · every head removed";
+  const places = state.tab === "head" ? shownHeads().map(({ head }) => head) : [leadingHead()];
+  return ` · head${places.length > 1 ? "s" : ""} ${places.map((place) => view().heads[place]).join(", ")}`;
 }
 
 function counted(things, name) {

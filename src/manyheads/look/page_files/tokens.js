@@ -39,10 +39,11 @@ export function rove(whole, parts, steps, moved = () => {}) {
   whole.addEventListener("keydown", (event) => {
     const all = [...whole.querySelectorAll(parts)];
     const place = all.indexOf(event.target.closest(parts));
-    const step = steps()[event.key];
+    let step = steps()[event.key];
     let next = place + step;
-    if (event.key === "Home") next = 0;
-    if (event.key === "End") next = all.length - 1;
+    if (event.key === "Home") [next, step] = [0, 1];
+    if (event.key === "End") [next, step] = [all.length - 1, -1];
+    while (all[next]?.disabled) next += step;
     if (place < 0 || !(next >= 0 && next < all.length)) return;
     event.preventDefault();
     all[next].focus();
