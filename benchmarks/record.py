@@ -140,15 +140,16 @@ def work(name: str):
 
 
 def compare_recording(rounds: int) -> None:
-    extra: dict[str, list[float]] = {OURS: [], THEIRS: []}
+    found_extra: dict[str, list[float]] = {OURS: [], THEIRS: []}
     with Worker(__file__, OURS) as ours, Worker(__file__, THEIRS) as theirs:
 
         def rate(name: str, worker: Worker) -> float:
             found = worker.ask()
-            extra[name].append(found["extra"])
+            found_extra[name].append(found["extra"])
             return TOKENS / found["seconds"]
 
         rates = in_turns({OURS: lambda: rate(OURS, ours), THEIRS: lambda: rate(THEIRS, theirs)}, rounds)
+    extra = {name: values[-rounds:] for name, values in found_extra.items()}  # without the warm-up
     report(f"one pass of {TOKENS:,} tokens with weights", rates, "tokens/s", OURS)
     print(f"  time, ours / theirs: {ratio(rates[THEIRS], rates[OURS])}")
     for name, values in extra.items():

@@ -103,7 +103,10 @@ def test_the_sample_corpus_chooses_on_one_set_and_scores_on_another(run, monkeyp
         (["the cat", "--layer", "1"], "there is no layer 1"),
         (["the cat", "--head", "2"], "there is no head 2"),
         (["--source", "in.en", "--target", "short.de"], "in.en has 4 lines but short.de has 1"),
-        (["--source", "none.en"], "none.en"),
+        (["--source", "none.en"], "none.en cannot be read: No such file"),  # of which no line was read
+        ([" "], "the sentence is empty; give one to align"),
+        (["the cat", " "], "the translation is empty; give one, or leave it away, and the model translates"),
+        (["--pairs", "in.tsv", "--gold", "unsure"], "unsure has no sure link, such as 0-0, to score against"),
         (["--pairs", "in.tsv", "--gold", "short.de"], "short.de has 1 lines for 4 sentence pairs"),
         (["--pairs", "in.tsv", "--gold", "bad"], "bad, line 3: '0:0' is no link"),
         (["--pairs", "in.tsv", "--gold", "far"], "far, line 1: 7-0 links source word 7, but the source has 7 words"),
@@ -114,6 +117,7 @@ def test_bad_input_is_one_sentence(run, folder, monkeypatch, arguments, sentence
     (folder / "short.de").write_text("die Katze\n", encoding="utf-8")
     (folder / "bad").write_text("0-0\n\n1-1 0:0\n\n")
     (folder / "far").write_text("0-0 7-0\n\n\n\n")
+    (folder / "unsure").write_text("0?0 1?1\n\n\n\n")
     refused = called("align", run, *arguments)
     assert (refused.code, refused.out) == (2, "")
     assert sentence in refused.err

@@ -22,6 +22,7 @@ from manyheads.models.bert import (
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.classify import Classifier
+from manyheads.tasks.prune import prune
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -417,6 +418,18 @@ def test_what_no_encoder_can_be_is_one_sentence_and_leaves_nothing(folder, numbe
     assert said in result.err
     assert len(result.err.strip().splitlines()) == 1
     assert not (tmp_path / "new").exists()
+
+
+def test_a_model_that_has_lost_heads_is_refused(folder, encoders, language_model, tmp_path):
+    for name, model in (("encoder", encoders / "encoder"), ("language", language_model)):
+        prune(model, [(0, 1)], tmp_path / name)
+        flags = ["--train", folder / "text.tsv", "--model", tmp_path / name]
+        result = called("train", "classify", "--out", tmp_path / "new", *flags)
+        assert (result.code, result.out) == (2, "")
+        assert result.err == (
+            f"manyheads: {tmp_path / name} has lost heads, which a run cannot learn without; train first, then prune\n"
+        )
+        assert not (tmp_path / "new").exists()
 
 
 def test_a_model_of_another_architecture_is_refused(folder, encoders, tmp_path):

@@ -81,7 +81,8 @@ def test_a_masked_language_model_guesses(masked):
 def test_a_page_is_written_whole_and_needs_no_network(gpt, tmp_path):
     page = tmp_path / "walk.html"
     found = called("walk", gpt, TEXT, "--html", page)
-    assert (found.code, found.out, found.err) == (0, "", "")
+    assert (found.code, found.out) == (0, "")
+    assert found.err == f"{page} is written; open it in a browser\n"
     content = page.read_text(encoding="utf-8")
     assert content.startswith("<!doctype html>")
     assert content.endswith("</html>\n")
@@ -105,8 +106,30 @@ def test_what_cannot_be_is_one_sentence(gpt, tmp_path):
     assert "does not exist" in refused(tmp_path / "nothing", TEXT)
     assert "is not a device" in refused(gpt, TEXT, "--device", "abacus")
     assert "0 candidates" in refused(gpt, TEXT, "--count", 0)
+    assert "leave the second away" in refused(gpt, TEXT, TEXT)
+    assert "not valid UTF-8" in refused(gpt, "a \udcff dog")
+    assert "not valid UTF-8" in refused(gpt, TEXT, "a \udcff dog")
+
+
+@pytest.mark.parametrize("option", [("--layer", 0), ("--head", 1), ("--attention", "cross"), ("--count", 3)])
+def test_the_lectures_have_no_options(option):
+    assert "the lectures' examples have one head and no options; give a model and a text" in refused(*option)
+
+
+def test_a_second_text_stands_behind_the_first(run, masked):
+    found = called("walk", masked, "the cat", "a tree")
+    assert found.code == 0, found.err
+    assert "reads 'the cat' and 'a tree'" in found.out
+    source, translation = "the cat", "die Katze und eine Katze"
+    found = called("walk", run, source, translation)
+    assert found.code == 0, found.err
+    assert f"reads {source!r} and writes {translation!r}" in found.out
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_model_is_opened(tmp_path):
     assert "no folder" in refused(tmp_path / "nothing", TEXT, "--html", tmp_path / "missing" / "walk.html")
-    assert "folder" in refused(tmp_path / "nothing", TEXT, "--html", tmp_path)
+    (tmp_path / "folder.html").mkdir()
+    assert "is a folder" in refused(tmp_path / "nothing", TEXT, "--html", tmp_path / "folder.html")
+    for name in ("walk", "walk.pdf", "html"):
+        path = tmp_path / name
+        assert refused(tmp_path / "nothing", TEXT, "--html", path) == f"manyheads: {path} must end in .html\n"

@@ -71,7 +71,8 @@ class Without:
     """A kernel that gives what another gives, and nothing of some heads, `off`."""
 
     def __init__(self, off: list[int], kernel: Callable[..., Tensor]):
-        self.off, self.kernel = off, kernel
+        self.kernel = kernel
+        self.off = sorted({*off, *getattr(kernel, "off", ())})
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
         out = self.kernel(q, k, v, **options)

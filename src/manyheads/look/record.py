@@ -119,6 +119,7 @@ class Watching:
     def __init__(self, recording: Recording, part: Part):
         self.recording, self.name, self.module = recording, part.name, part.module
         self.kernel = part.module.kernel
+        self.off: list[int] = getattr(self.kernel, "off", [])
         # Of watchers that watch each other, and of heads that are off, the kernel itself is behind them all.
         self.watched: Callable[..., Tensor] = getattr(self.kernel, "watched", self.kernel)
 
@@ -168,7 +169,7 @@ class Watching:
         bias = None if bias is None else bias.float()
         weights = attention_weights(q.float(), k.float(), mask=mask, bias=bias, causal=causal, scale=scale)
         # Heads that are switched off give zeros, whatever they look at.
-        silent = getattr(self.kernel, "off", ())
+        silent = self.off
         heard = [place for place, head in enumerate(heads) if head not in silent]
         if out is not None and out.numel() and heard:
             expected = weights @ v.float()

@@ -18,7 +18,7 @@ from manyheads.tasks.answer import Answerer
 from manyheads.tasks.readings import BEAM, Reading, tokens_of
 
 GIVES = "What the model says"
-_LOGITS = "softmax(x Eᵀ)"
+_LOGITS = "x Eᵀ"
 
 
 def ending(model: Any, tokenizer: Any, reading: Reading, found: Tensor, count: int) -> Section:
@@ -42,7 +42,7 @@ def _translator(model: Any, tokenizer: Any, reading: Reading, logits: Tensor, co
     columns = [str(place) for place in range(1, len(cells[0]) + 1)]
     note = "A row for each token read so far, the likeliest next token first."
     rows = tokens_of(tokenizer, reading.ids["decoder"])
-    grid = Grid("next tokens", cells, rows, columns, shades, _LOGITS, note)
+    grid = Grid("next tokens", cells, rows, columns, shades, f"softmax({_LOGITS} + b)", note)
     said = "The decoder's last states, compared with every token of the vocabulary, say what comes next; beam search "
     return Section(GIVES, f"{said}with {BEAM} beams chose among them.", [(grid,)])
 
@@ -118,7 +118,7 @@ def _candidates(title: str, logits: Tensor, tokenizer: Any, count: int) -> Grid:
     chances = logits.float().softmax(dim=-1)
     best = chances.topk(min(count, len(chances)))
     return _probabilities(
-        title, tokens_of(tokenizer, best.indices.tolist()), logits[best.indices], best.values, _LOGITS
+        title, tokens_of(tokenizer, best.indices.tolist()), logits[best.indices], best.values, f"softmax({_LOGITS})"
     )
 
 

@@ -4,7 +4,15 @@ from pathlib import Path
 import pytest
 
 from manyheads.core import files
-from manyheads.core.files import directory_written_atomically, recover_directory, sha256, write_atomically
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import (
+    directory_written_atomically,
+    recover_directory,
+    refuse_unwritable,
+    sha256,
+    write_atomically,
+    write_result,
+)
 
 
 class PowerCut(BaseException):
@@ -39,6 +47,54 @@ def test_a_file_that_fails_to_be_written_stays_as_it_was(tmp_path, monkeypatch):
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert names(tmp_path) == ["a.txt"]
+
+
+# What a user asked for
+
+
+def test_a_result_is_written_where_it_is_asked_for_and_over_what_was_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for content, read in (("grün\n", b"gr\xc3\xbcn\n"), (b"\x00\xff", b"\x00\xff")):
+        write_result(Path("a.txt"), content)
+        assert (tmp_path / "a.txt").read_bytes() == read
+    assert names(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("refuses", [refuse_unwritable, lambda path: write_result(path, "new")])
+def test_a_result_that_has_no_place_is_refused_with_why(tmp_path, monkeypatch, refuses):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("old")
+    refuse_unwritable(tmp_path / "file")
+    refuse_unwritable(tmp_path / "new")
+    for name, why in (
+        ("folder", " is a folder; name a file"),
+        ("no/a.txt", f" cannot be written: there is no folder {tmp_path / 'no'}"),
+        ("file/a.txt", f" cannot be written: there is no folder {tmp_path / 'file'}"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            refuses(tmp_path / name)
+        assert str(refused.value) == f"{tmp_path / name}{why}"
+    for closed in (tmp_path, tmp_path / "file"):  # as for a user who may not write there
+        monkeypatch.setattr(files.os, "access", lambda path, mode, closed=closed: Path(path) != closed)
+        with pytest.raises(ConfigError, match=r"file cannot be written: permission denied$"):
+            refuses(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "old"
+    assert names(tmp_path) == ["file", "folder"]
+
+
+def test_a_disk_that_is_full_is_one_sentence(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "sync", full)
+    (tmp_path / "a.txt").write_text("old")
+    with pytest.raises(ConfigError, match=r"a\.txt cannot be written: No space left on device$"):
+        write_result(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+# Directories
 
 
 def test_a_directory_takes_the_place_of_the_old_one_as_a_whole(tmp_path):

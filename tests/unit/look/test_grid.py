@@ -37,6 +37,23 @@ def test_each_cell_is_shaded_by_its_share_of_the_largest(scores):
     assert shades_of(np.zeros((2, 3))).tolist() == [[0.0] * 3] * 2
 
 
+def test_a_matrix_keeps_all_digits_of_its_numbers():
+    numbers = np.array([[1 / 3, -np.inf]])
+    found = of_numbers("thirds", numbers, ["a"], ["b", "c"], digits=1)
+    assert found.cells == [["0.3", "-∞"]]
+    np.testing.assert_array_equal(found.numbers, numbers)
+    assert Grid("words", [["x"]], ["a"], ["b"]).numbers is None
+
+
+def test_what_is_no_number_has_no_colour_and_is_shown_all_the_same():
+    for found in (
+        of_numbers("broken", np.array([[np.nan, 2.0]]), ["a"], ["b", "c"]),
+        Grid("broken", [["?", "2.00"]], ["a"], ["b", "c"], np.array([[np.nan, 1.0]])),
+    ):
+        assert as_text(found).plain.splitlines()[-1].split() == ["a", "?", "2.00"]
+        assert as_html(found).count("--shade") == 1
+
+
 def test_a_number_that_rounds_to_nothing_has_no_sign():
     found = of_numbers("a", np.array([[-0.001, np.nan, np.inf, 0.126]]), ["r"], list("abcd"), digits=2)
     assert found.cells == [["0.00", "?", "∞", "0.13"]]

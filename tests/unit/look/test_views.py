@@ -71,7 +71,7 @@ def test_a_text_that_is_not_among_the_weights_is_refused():
 
 
 def test_what_is_no_layer_is_refused_with_what_may_help():
-    with pytest.raises(ConfigError, match='they must be .heads, rows, columns., .* attn_implementation="eager"'):
+    with pytest.raises(ConfigError, match=r'they must be \[heads, rows, columns\], .* attn_implementation="eager"'):
         views_of([np.ones((5, 5))], TOKENS)
 
 

@@ -67,7 +67,7 @@ def spans(tokens, words):
     for word in words:
         numbers, spelt = [], ""
         while spelt != word:
-            spelt += tokens[place]
+            spelt += tokens[place].replace("␣", "")  # a token of a space
             numbers.append(place)
             place += 1
         found.append(numbers)
@@ -142,6 +142,9 @@ def test_gold_is_read_line_by_line(tmp_path):
         with_gold(PAIRS[:1], path)
     path.write_text("0-0\n0-0\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"gold.txt, line 2: 0-0 links source word 0, but the source has 0 words"):
+        with_gold([PAIRS[0], PAIRS[2]], path)
+    path.write_text("0?0 1?1\n\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"gold.txt has no sure link, such as 0-0, to score against"):
         with_gold([PAIRS[0], PAIRS[2]], path)
 
 

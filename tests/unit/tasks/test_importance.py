@@ -28,6 +28,7 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.ops.attention import sdpa
+from manyheads.tasks import evaluation
 from manyheads.tasks.classify import Classifier
 from manyheads.tasks.importance import HeadImportance, Importance, Measure, measure_of, rank_heads
 from manyheads.tasks.look_pictures import importance_picture
@@ -327,6 +328,44 @@ def test_a_score_that_a_model_has_not(models, data, name, by):
         measure_of(models[name], **data[name], by=by, device="cpu")
 
 
+OTHERS = {
+    "translator": ("--text", "--source and --target, or --pairs"),
+    "gpt": ("--data", "--text"),
+    "masked": ("--pairs", "--text"),
+    "classifier": ("--source", "--data"),
+    "tagger": ("--text", "--data"),
+    "embedder": ("--pairs", "--data"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_data_of_another_kind_is_refused_also_beside_the_right_one(models, data, tmp_path, name):
+    flag, wanted = OTHERS[name]
+    other = {{"--text": "texts", "--source": "sources"}.get(flag, flag[2:]): [tmp_path / "nothing"]}
+    for given in (other, {**data[name], **other}):
+        with pytest.raises(ConfigError) as refused:
+            measure_of(models[name], **given, device="cpu")
+        assert str(refused.value) == f"this model's heads are not ranked on {flag}; give {wanted}"
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_ranks_nothing(models, score):
+    measure = Measure("loss", load_model(models["gpt"])[0], lambda: score)
+    with pytest.raises(ConfigError, match=f"the model's loss is {score} with all its heads; there is nothing to lose"):
+        rank_heads(measure)
+
+
+def test_examples_without_a_text_are_left_out_and_warned_of(models, data, tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(evaluation, "warn", said.append)
+    path = tmp_path / "labels.tsv"
+    path.write_text(Path(data["classifier"]["data"][0]).read_text(encoding="utf-8") + " \tgood\n", encoding="utf-8")
+    whole = measure_of(models["classifier"], **data["classifier"], device="cpu").score()
+    assert not said
+    assert measure_of(models["classifier"], data=[path], device="cpu").score() == whole
+    assert said == [f"{path}: 1 examples with an empty text are left out"]
+
+
 def test_sources_without_targets(models, data):
     given = data["translator"]
     with pytest.raises(DataError, match="1 source files but 0 target files"):
@@ -358,7 +397,10 @@ def test_a_label_that_the_model_has_not_is_named_with_its_line(models, tmp_path)
     path.write_text("text\tlabel\na dog\tgood\nthe cat\tugly\n")
     with pytest.raises(DataError) as refused:
         measure_of(models["classifier"], data=[path], device="cpu")
-    assert str(refused.value) == f"{path}, line 3: the model has no label ugly; it has bad, good"
+    assert str(refused.value) == (
+        f"{path}, line 3: the label 'ugly' is not among those of the training examples (bad, good); "
+        "mend the line or add examples of it"
+    )
 
 
 def test_a_number_that_is_none_is_named_with_its_line(models, tmp_path):
@@ -369,7 +411,6 @@ def test_a_number_that_is_none_is_named_with_its_line(models, tmp_path):
             measure_of(models[name], data=[path], device="cpu")
 
 
-@pytest.mark.xfail(strict=True, reason="score_tags is not told which file the sentences are of")
 def test_a_tag_that_the_model_has_not_is_named_with_its_file(models, tmp_path):
     path = tmp_path / "tags.txt"
     path.write_text("a O\ndog B-Y\n")
@@ -382,22 +423,20 @@ def test_a_tag_that_the_model_has_not_is_named_with_its_file(models, tmp_path):
     ("name", "other"), [("classifier", "of pairs"), ("of pairs", "classifier"), ("classifier", "of choices")]
 )
 def test_examples_of_another_form_are_refused(models, data, name, other):
-    with pytest.raises(ManyheadsError):
-        measure_of(models[name], **data[other], device="cpu").score()
+    with pytest.raises(DataError, match=r"is of the form \w+, but the model takes the form \w+"):
+        measure_of(models[name], **data[other], device="cpu")
 
 
-@pytest.mark.xfail(strict=True, reason="the label is taken as a number before the form is looked at")
 def test_a_classifier_of_choices_refuses_texts_with_labels(models, data):
-    with pytest.raises(ManyheadsError):
-        measure_of(models["of choices"], **data["classifier"], device="cpu").score()
+    with pytest.raises(DataError, match="is of the form text, but the model takes the form choice"):
+        measure_of(models["of choices"], **data["classifier"], device="cpu")
 
 
-@pytest.mark.xfail(strict=True, reason="a text alone is compared with itself")
 def test_texts_alone_have_no_similarity(models, tmp_path):
     path = tmp_path / "numbers.tsv"
     path.write_text("text\tscore\na dog\t1.5\nthe cat\t3.5\na table\t2.0\n")
-    with pytest.raises(ManyheadsError):
-        measure_of(models["embedder"], data=[path], device="cpu").score()
+    with pytest.raises(DataError, match="is of the form text; similarity is scored on two texts and a number"):
+        measure_of(models["embedder"], data=[path], device="cpu")
 
 
 # As a table and a figure

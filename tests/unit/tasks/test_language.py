@@ -118,6 +118,33 @@ def test_every_end_of_a_llama_ends_a_text(tokenizer):
     assert model.complete(["the cat"], tokens=6) == [[Completion("the cat", "", 0, "end")]]
 
 
+@pytest.mark.parametrize("family", ["gpt", "llama"])
+def test_a_row_of_ids_is_gone_on_with_as_greedy_text_is(tokenizer, family):
+    model = made(tokenizer, family, beyond=9)
+    ids = model.encode(["the cat"])[0]
+    found = model.continued(ids, 7)
+    assert 0 < len(found) <= 7
+    assert model.tokenizer.decode([found])[0] == model.generate("the cat", tokens=7, temperature=0.0)
+    with torch.inference_mode():
+        for place, each in enumerate(found):
+            logits = model.model(torch.tensor([[*ids, *found[:place]]]))[0, -1, : len(tokenizer)]
+            assert each == int(logits.argmax())
+    assert model.continued(ids, 3) == found[:3]
+
+
+def test_a_row_of_ids_is_gone_on_with_up_to_any_end_and_without_it(tokenizer):
+    ids = tokenizer.encode(["the cat"])[0]
+    torch.manual_seed(5)
+    free = made(tokenizer, "llama")
+    found = free.continued(ids, 6)
+    other = next(place for place, each in enumerate(found) if each not in found[:place] and place)
+    torch.manual_seed(5)
+    ended = made(tokenizer, "llama", other_ends=(found[other],))
+    assert ended.continued(ids, 6) == found[:other]
+    everything = made(tokenizer, "llama", other_ends=tuple(range(1, len(tokenizer))))
+    assert everything.continued(ids, 6) == []
+
+
 def test_an_empty_prompt_stands_behind_the_end_of_a_text(model, tokenizer):
     assert model.encode(["", "a"]) == [[tokenizer.end], tokenizer.encode(["a"])[0]]
     assert model.encode(["a<|endoftext|>"])[0][-1] == tokenizer.end  # special tokens can be asked for

@@ -115,8 +115,18 @@ def test_other_kinds_are_shown_in_the_sizes_of_the_model(saved):
     np.testing.assert_allclose(arrays["ntk"]["wavelengths"]["unscaled"], arrays["rotary"]["wavelengths"])
 
 
+def test_a_model_s_own_stand_beside_others_in_the_order_asked_for(saved):
+    path, model = saved("gpt", kind="learned")
+    arrays = position_arrays(["alibi", "own", "rotary", "learned"], positions=7, model=path)
+    assert list(arrays) == ["alibi", "learned", "rotary"]
+    table = model.positions.table.weight[:7].detach().numpy()
+    np.testing.assert_allclose(arrays["learned"]["encoding"], table, rtol=1e-6)
+
+
 def test_what_cannot_be_is_one_sentence(saved, tmp_path):
     out = tmp_path / "a.png"
+    with pytest.raises(ConfigError, match=r"^own are the positions of a model; give one$"):
+        draw_positions(["alibi", "own"], out=out)
     with pytest.raises(
         ConfigError, match=r"no positions are called 'cosine'; choose from sinusoidal, learned, .*llama3"
     ):

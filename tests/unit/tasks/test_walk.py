@@ -271,6 +271,37 @@ def test_a_translator_shows_cross_attention_of_its_last_layer_and_the_translatio
     assert source == walk.sections[0].rows[0][0].rows
     weights = next(grid for grid in walk.steps if grid.title == "weights")
     assert weights.columns == source
+    assert weights.note.endswith("A row is named by the token that is read; what it looks for is the next one.")
+    own = next(grid for grid in walk_through(task, TEXT, attention="decoder").steps if grid.title == "weights")
+    assert own.note == "Each row sums to 1."
+
+
+def test_a_translation_that_is_given_is_walked_through_in_place_of_the_model_s_own(pairs):
+    task = translator(pairs)
+    walk = walk_through(task, TEXT, "a tall cat")
+    assert walk.title.endswith("and writes 'a tall cat'")
+    written = pairs.encode(["a tall cat"])[0]
+    read = walk.sections[0].rows[0][1]
+    assert [int(row[0]) for row in read.cells] == [task.model.config.start, *written[:-1]]
+
+
+def formulas(walk: Walk) -> dict[str, str]:
+    return {grid.title: grid.formula for section in walk.sections[2:3] for row in section.rows for grid in row}
+
+
+def test_formulas_have_the_biases_that_the_model_has(language, encoder, pairs):
+    for task, order in ((gpt(language), "LayerNorm(x)"), (filler(encoder), "x")):
+        found = formulas(walk_through(task, TEXT))
+        assert [found[name] for name in "qkv"] == [f"{order} W_{name} + b_{name}" for name in "QKV"]
+        assert found["output"].endswith("W_O + b_O")
+    found = formulas(walk_through(llama(language), TEXT))
+    assert [found[name] for name in "qkv"] == [f"RMSNorm(x) W_{name}" for name in "QKV"]
+    assert found["output"].endswith("W_O")
+    biased = translator(pairs).model.decoder.blocks[0].cross_attention.projection.bias is not None
+    section = next(each for each in walk_through(translator(pairs), TEXT, layer=0).sections if "cross" in each.title)
+    found = {grid.title: grid.formula for row in section.rows for grid in row}
+    assert found["k"] == "memory W_K" + (" + b_K" if biased else "")
+    assert found["q"] == "x W_Q" + (" + b_Q" if biased else "")
 
 
 # What is borrowed is returned
@@ -320,17 +351,31 @@ def test_a_filler_ends_with_its_guesses(encoder):
     assert "write [MASK]" in walk_through(task, "the cat").sections[-1].text
 
 
-@pytest.mark.parametrize(("form", "text"), [("text", "the cat"), ("pair", "the cat\ta tree"), ("either", "a\ttree")])
-def test_classifiers_end_with_their_labels(encoder, language, form, text):
+@pytest.mark.parametrize(
+    ("form", "texts"), [("text", ["the cat"]), ("pair", ["the cat", "a tree"]), ("either", ["a", "tree"])]
+)
+def test_classifiers_end_with_their_labels(encoder, language, form, texts):
     body = GPT(GPTConfig(**SIZES, heads=3, context=29, vocabulary=len(language)))
     for task in (
         Classifier(randomised(BertClassifier(Bert(bert(encoder)), NAMES, form)), encoder),
         Classifier(randomised(DecoderClassifier(body, NAMES, form)), language),
     ):
-        expected = task.probabilities([tuple(text.split("\t")) if "\t" in text else text])[0]
-        found = last(walk_through(task, text))
+        expected = task.probabilities([tuple(texts) if len(texts) > 1 else texts[0]])[0]
+        found = last(walk_through(task, *texts))
+        assert found.formula == ("tanh(x W_p + b_p) W + b" if isinstance(task.model, BertClassifier) else "x W")
         assert found.rows == list(NAMES)
         assert [cells[1] for cells in found.cells] == [f"{chance:.4f}" for chance in expected.tolist()]
+
+
+@pytest.mark.parametrize("text", ["the [MASK] sees [SEP]", "  a cat "])
+def test_a_classifier_s_text_is_only_ever_text(encoder, text):
+    task = Classifier(randomised(BertClassifier(Bert(bert(encoder)), NAMES)), encoder)
+    expected = task.probabilities([text])[0].tolist()
+    walk = walk_through(task, text)
+    assert [cells[1] for cells in last(walk).cells] == [f"{chance:.4f}" for chance in expected]
+    ids = [int(row[0]) for row in walk.sections[0].rows[0][0].cells]
+    assert encoder.mask not in ids
+    assert ids.count(encoder.separator) == 1
 
 
 def test_a_model_of_numbers_ends_with_one(encoder):
@@ -355,7 +400,7 @@ def test_an_embedder_ends_with_its_vector(encoder, pooling):
 
 def test_an_answerer_ends_with_its_answers(encoder):
     task = Answerer(randomised(BertAnswerer(Bert(bert(encoder), pooler=False))), encoder)
-    walk = walk_through(task, f"who sleeps\t{TEXT}", count=3)
+    walk = walk_through(task, "who sleeps", TEXT, count=3)
     points, answers = walk.sections[-1].rows[0]
     assert answers.rows == [span.text for span in task.best("who sleeps", TEXT, 3)]
     assert points.rows == walk.sections[0].rows[0][0].rows
@@ -438,15 +483,15 @@ def test_texts_that_a_model_cannot_read_are_refused_with_both_numbers(language, 
         assert "29" in said
         assert "tokens" in said
         assert "shorten it" in said
-    assert refused(gpt(language), " \n") == "the text is empty; give a sentence to walk through"
+    assert refused(gpt(language), " \n") == "the text is empty; give a sentence behind the model, in quotes"
     answerer = Answerer(randomised(BertAnswerer(Bert(bert(encoder), pooler=False))), encoder)
-    assert "one tab between" in refused(answerer, TEXT)
+    assert refused(answerer, TEXT).endswith("reads a question and a text; give the text behind the question")
 
 
 def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="does not exist"):
         walk_through(tmp_path / "nothing", TEXT)
-    with pytest.raises(ConfigError, match="is no model to walk through"):
+    with pytest.raises(ConfigError, match="is no model to look into"):
         walk_through(7, TEXT)
     with pytest.raises(DataError, match="is empty"):
         walk_through(gpt(LanguageTokenizer.train([TEXT], 280)), "")
