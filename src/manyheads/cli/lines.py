@@ -42,9 +42,9 @@ def refuse_other_text(text: str | None) -> None:
         raise ConfigError("the text is not valid UTF-8; type it in a terminal that writes UTF-8") from None
 
 
-def print_wide(written: Callable[[int], Any]) -> None:
-    """Prints what is written for a width: the terminal's, or in a file always the same."""
+def print_wide(written: Callable[[int], Any], width: int = 100) -> None:
+    """Prints what is written for a width: the terminal's, or in a file always this one."""
     from rich.console import Console
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else width)
     console.print(written(console.width), soft_wrap=True)

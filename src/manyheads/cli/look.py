@@ -174,7 +174,7 @@ def _print(grid: Any) -> None:
     from manyheads.look.grid import as_text
 
     print()
-    print_wide(lambda width: as_text(grid, width, most=len(grid.rows)))
+    print_wide(lambda width: as_text(grid, width, most=len(grid.rows)), width=120)
 
 
 def _write_json(table: dict[str, Any], path: Path) -> None:
