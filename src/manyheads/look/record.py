@@ -16,7 +16,7 @@ from manyheads.look.parts import Part, attentions, refuse_unknown
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import attention_weights
 
-GROSS = 0.1  # a difference that no rounding explains
+GROSS = 0.1  # of the largest number found: a difference that no rounding explains
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def recorded_attention(
         for part, kernel in zip(chosen, kernels):
             part.module.kernel = kernel
         recording.settle()
-    if recording.largest_difference > GROSS:
+    if recording.gross:
         warn(
             f"the kernel's output was up to {recording.largest_difference:.2g} from that of the formula: it computes "
             "something else, and the weights recorded are not those that it used"
@@ -67,6 +67,7 @@ class Recording(Mapping[str, Tensor]):
         self._calls: dict[str, Joined] = {}
         self._replaced: WeakSet[Cache] = WeakSet()
         self._difference: Tensor | None = None
+        self._magnitude: Tensor | None = None
 
     @property
     def largest_difference(self) -> float:
@@ -75,6 +76,11 @@ class Recording(Mapping[str, Tensor]):
         With dropout, which only the kernel has, nothing is compared.
         """
         return 0.0 if self._difference is None else float(self._difference)
+
+    @property
+    def gross(self) -> bool:
+        """Whether the two differ by more than rounding."""
+        return self._magnitude is not None and self.largest_difference > GROSS * max(1.0, float(self._magnitude))
 
     def settle(self) -> None:
         """Joins what is still in pieces, and lets go of the caches."""
@@ -108,9 +114,8 @@ class Recording(Mapping[str, Tensor]):
 
     def compare(self, kernel_BHQE: Tensor, reference_BHQE: Tensor) -> None:
         """Keeps the largest difference, on the device where it was found."""
-        found = (kernel_BHQE.float() - reference_BHQE).abs().max()
-        known = self._difference
-        self._difference = found if known is None else torch.maximum(known.to(found.device), found)
+        self._difference = _larger(self._difference, (kernel_BHQE.float() - reference_BHQE).abs().max())
+        self._magnitude = _larger(self._magnitude, reference_BHQE.abs().max())
 
 
 class Watching:
@@ -120,7 +125,7 @@ class Watching:
         self.recording, self.name, self.module = recording, part.name, part.module
         self.kernel = part.module.kernel
         self.off: list[int] = getattr(self.kernel, "off", [])
-        # Of watchers that watch each other, and of heads that are off, the kernel itself is behind them all.
+        # Of watchers that watch each other, the kernel itself is behind them all.
         self.watched: Callable[..., Tensor] = getattr(self.kernel, "watched", self.kernel)
 
     def about_to(self, module: nn.Module, arguments: tuple, options: dict[str, Any]) -> None:
@@ -175,6 +180,10 @@ class Watching:
             expected = weights @ v.float()
             self.recording.compare(*((out[:, heard], expected[:, heard]) if silent else (out, expected)))
         self.recording._calls[self.name].add(weights)
+
+
+def _larger(known: Tensor | None, found: Tensor) -> Tensor:
+    return found if known is None else torch.maximum(known.to(found.device), found)
 
 
 def _of_heads(given: Tensor | None, heads: list[int]) -> Tensor | None:
