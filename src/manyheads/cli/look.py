@@ -56,18 +56,12 @@ def look(
 ) -> None:
     """Look inside a model: what each head attends to, what each layer would say, which heads matter."""
     from manyheads.core.errors import ConfigError
-    from manyheads.core.files import refuse_unwritable
 
     for given in (text, second):
         refuse_other_text(given)
     if text is not None and show == "attention" and not any((out, png, svg, as_json)):
         out = Path("look.html")
-    files = {".html": out, ".png": png, ".svg": svg, ".json": as_json}
-    for ending, path in files.items():
-        if path is not None:
-            if path.suffix.lower() != ending:
-                raise ConfigError(f"{path} must end in {ending}")
-            refuse_unwritable(path)
+    files = _checked({".html": out, ".png": png, ".svg": svg, ".json": as_json})
     seen = {"the text": text, "the second text": second, "--tokens": tokens, "--attention": attention}
     seen |= {"--layer": layer is not None, "--head": head is not None, "--show": show if show != "attention" else None}
     ranked = {"--by": by, "--source": source, "--target": target, "--pairs": pairs, "--text": texts, "--data": data}
@@ -97,6 +91,19 @@ def look(
     else:
         options: dict[str, Any] = {"tokens": tokens, "layer": layer, "head": head, "device": device}
         _text(model, text, second, options, show, attention, files)
+
+
+def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
+    """Files by their endings, which can be written."""
+    from manyheads.core.errors import ConfigError
+    from manyheads.core.files import refuse_unwritable
+
+    for ending, path in files.items():
+        if path is not None:
+            if path.suffix.lower() != ending:
+                raise ConfigError(f"{path} must end in {ending}")
+            refuse_unwritable(path)
+    return files
 
 
 def _refuse(others: dict[str, Any], why: str) -> None:
@@ -153,15 +160,13 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
 def _positions(kinds: str, model: Path | None, files: dict) -> None:
     from manyheads.core.errors import ConfigError
-    from manyheads.core.files import refuse_unwritable
     from manyheads.tasks.look_positions import draw_positions, position_arrays
 
     if files[".html"]:
         raise ConfigError("--positions are a figure; give --png, --svg or --json")
     named = [kind.strip() for kind in kinds.split(",") if kind.strip()]
     if not any(files.values()):
-        files[".png"] = Path("positions.png")
-        refuse_unwritable(files[".png"])
+        files = _checked({**files, ".png": Path("positions.png")})
     for ending in (".png", ".svg"):
         if files[ending]:
             draw_positions(named, model=model, out=files[ending])

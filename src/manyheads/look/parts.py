@@ -4,7 +4,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
@@ -78,3 +79,10 @@ def refuse_unknown_heads(part: Part, heads: Collection[int]) -> None:
                 f"{len(numbers)}, counted from 0" if whole else f"{', '.join(map(str, numbers))}; others were removed"
             )
             raise ConfigError(f"there is no head {head} in {part.title}, which has {there}")
+
+
+def of_heads(given: Tensor | None, places: list[int]) -> Tensor | None:
+    """A mask or a bias, of any shape that broadcasts to [B, H, Q, K], of the heads at these places alone."""
+    if given is None or given.dim() < 3 or given.shape[-3] == 1:
+        return given
+    return given.index_select(-3, torch.tensor(places, device=given.device))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import warn
 from manyheads.look.joining import Joined, Steps
-from manyheads.look.parts import Part, attentions, refuse_unknown
+from manyheads.look.parts import Part, attentions, of_heads, refuse_unknown
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import attention_weights
 
@@ -168,7 +168,7 @@ class Watching:
         heads = list(range(self.module.heads)) if asked is None else [self.module.numbers.index(each) for each in asked]
         if asked is not None:
             q, out = q[:, heads], None if out is None else out[:, heads]
-            mask, bias = (_of_heads(each, heads) for each in (mask, bias))
+            mask, bias = (of_heads(each, heads) for each in (mask, bias))
         if asked is not None or shared > 1:
             k, v = (each[:, [head // shared for head in heads]] for each in (k, v))
         bias = None if bias is None else bias.float()
@@ -184,10 +184,3 @@ class Watching:
 
 def _larger(known: Tensor | None, found: Tensor) -> Tensor:
     return found if known is None else torch.maximum(known.to(found.device), found)
-
-
-def _of_heads(given: Tensor | None, heads: list[int]) -> Tensor | None:
-    """A mask or a bias of these heads, where it is not the same for all."""
-    if given is None or given.dim() < 3 or given.shape[-3] == 1:
-        return given
-    return given.index_select(-3, torch.tensor(heads, device=given.device))

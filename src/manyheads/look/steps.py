@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from manyheads.look.parts import Part
+from manyheads.look.parts import Part, of_heads
 from manyheads.nn.positions import Positions
 from manyheads.ops.attention import attention_weights
 from manyheads.ops.masks import causal_mask
@@ -120,7 +120,5 @@ def _recording(trace: Trace, kernel, q, k, v, *, mask, bias, causal, dropout) ->
 
 def _of_head(given: Tensor | None, place: int) -> Tensor | None:
     """[1, 1, Q, K] of a head, from what broadcasts to [B, H, Q, K]."""
-    if given is None:
-        return None
-    given = given[(None,) * (4 - given.dim())]
-    return given[:1, place if given.shape[1] > 1 else 0, None]
+    found = of_heads(given, [place])
+    return None if found is None else found[(None,) * (4 - found.dim())][:1]

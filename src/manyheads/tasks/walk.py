@@ -11,6 +11,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.look.grid import Grid, of_numbers
 from manyheads.look.lectures import lecture_walk
 from manyheads.look.parts import TITLES, Part, attentions, refuse_unknown
+from manyheads.look.residuals import residual_norms
 from manyheads.look.steps import Head, Passage, Trace, followed
 from manyheads.look.walk import Section, Walk
 from manyheads.models.transformer import Transformer
@@ -264,7 +265,7 @@ class _Walker:
     def _lengths(self, side: str, stack: Any) -> Grid:
         calls = [self.trace.of(block)[0] for block in stack.blocks]
         states = [calls[0].given, *(call.gave for call in calls)]
-        lengths = torch.stack([state.float().norm(dim=-1) for state in states])
+        lengths = residual_norms([state[None] for state in states])
         names = ["embeddings", *(f"layer {number}" for number in range(len(calls)))]
         title = "lengths" if side == "self" else f"lengths in the {side}"
         return self._matrix(title, lengths, "‖x‖", rows=names, columns=self.tokens[side])
