@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from manyheads.nn.cache import Cache
     from manyheads.nn.feedforward import FeedForward, GatedFeedForward
     from manyheads.nn.positions import Alibi, Buckets, Learned, Relative, Rotary, Sinusoidal
-    from manyheads.tasks.answer import Answerer
-    from manyheads.tasks.classify import Classifier
-    from manyheads.tasks.language import LanguageModel
-    from manyheads.tasks.look import look_inside
-    from manyheads.tasks.masked import Filler
-    from manyheads.tasks.similarity import Embedder
-    from manyheads.tasks.tag import Tagger
-    from manyheads.tasks.translate import Translator
-    from manyheads.tasks.walk import walk_through
+    from manyheads.tasks.answer.use import Answerer
+    from manyheads.tasks.classify.use import Classifier
+    from manyheads.tasks.inside.look import look_inside
+    from manyheads.tasks.inside.walk import walk_through
+    from manyheads.tasks.language.use import LanguageModel
+    from manyheads.tasks.masked.use import Filler
+    from manyheads.tasks.similarity.use import Embedder
+    from manyheads.tasks.tag.use import Tagger
+    from manyheads.tasks.translate.use import Translator
     from manyheads.text.encoder import EncoderTokenizer
     from manyheads.text.language import LanguageTokenizer
     from manyheads.text.tokenizer import Tokenizer
@@ -44,15 +44,15 @@ _PLACES = {
     "manyheads.look.lectures": ("lecture_walk",),
     "manyheads.look.page": ("attention_page",),
     "manyheads.look.record": ("recorded_attention",),
-    "manyheads.tasks.answer": ("Answerer",),
-    "manyheads.tasks.classify": ("Classifier",),
-    "manyheads.tasks.language": ("LanguageModel",),
-    "manyheads.tasks.look": ("look_inside",),
-    "manyheads.tasks.masked": ("Filler",),
-    "manyheads.tasks.similarity": ("Embedder",),
-    "manyheads.tasks.tag": ("Tagger",),
-    "manyheads.tasks.translate": ("Translator",),
-    "manyheads.tasks.walk": ("walk_through",),
+    "manyheads.tasks.answer.use": ("Answerer",),
+    "manyheads.tasks.classify.use": ("Classifier",),
+    "manyheads.tasks.language.use": ("LanguageModel",),
+    "manyheads.tasks.inside.look": ("look_inside",),
+    "manyheads.tasks.masked.use": ("Filler",),
+    "manyheads.tasks.similarity.use": ("Embedder",),
+    "manyheads.tasks.tag.use": ("Tagger",),
+    "manyheads.tasks.translate.use": ("Translator",),
+    "manyheads.tasks.inside.walk": ("walk_through",),
     "manyheads.text.encoder": ("EncoderTokenizer",),
     "manyheads.text.language": ("LanguageTokenizer",),
     "manyheads.text.tokenizer": ("Tokenizer",),

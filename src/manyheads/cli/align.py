@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from manyheads.cli.flags import Device, Model
+
 if TYPE_CHECKING:
     from manyheads.look.alignment import LinkScores, Reading
-    from manyheads.tasks.align import WordAlignment
-    from manyheads.tasks.translate import Translator
+    from manyheads.tasks.inside.align import WordAlignment
+    from manyheads.tasks.translate.use import Translator
 
 
 def align(
-    model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
+    model: Model,
     sentence: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
     translation: Annotated[str | None, typer.Argument(help="Its translation; none: the model translates.")] = None,
     source: Annotated[
@@ -34,12 +36,12 @@ def align(
         bool, typer.Option("--shifted", help="Read the weights of a word one step after it is written.")
     ] = False,
     pharaoh: Annotated[bool, typer.Option("--pharaoh", help="Print links only: i-j, a line for a pair.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Show which source word each word of a translation comes from, by the model's attention."""
     from manyheads.core.errors import ConfigError
-    from manyheads.tasks.align import align, all_readings, reading_of
-    from manyheads.tasks.translate import Translator
+    from manyheads.tasks.inside.align import align, all_readings, reading_of
+    from manyheads.tasks.translate.use import Translator
 
     _refuse_clashes(sentence, source, target, pairs, sample)
     if translation is not None and not translation.strip():
@@ -88,7 +90,7 @@ def _pairs(
     pairs: list[Path] | None,
 ) -> Iterable[tuple[str, str]]:
     from manyheads.data.corpus import read_lines, read_pairs
-    from manyheads.tasks.align import with_translations
+    from manyheads.tasks.inside.align import with_translations
 
     if pairs or target:
         return read_pairs(sources=source or (), targets=target or (), pairs=pairs or ())
@@ -119,7 +121,7 @@ def _show(alignments: Iterator["WordAlignment"], pharaoh: bool) -> None:
 
 
 def _score(translator: "Translator", pairs: list[tuple[str, str]], gold: Path, tried: list["Reading"]) -> None:
-    from manyheads.tasks.align import best_reading, score_readings, with_gold
+    from manyheads.tasks.inside.align import best_reading, score_readings, with_gold
 
     scores = score_readings(translator, with_gold(pairs, gold), tried)
     best = best_reading(scores)
@@ -128,7 +130,7 @@ def _score(translator: "Translator", pairs: list[tuple[str, str]], gold: Path, t
 
 
 def _score_sample(translator: "Translator", tried: list["Reading"]) -> None:
-    from manyheads.tasks.align import score_sample
+    from manyheads.tasks.inside.align import score_sample
 
     scores = score_sample(translator, tried)
     _print_table(scores.valid, "validation set")

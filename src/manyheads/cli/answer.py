@@ -1,50 +1,22 @@
-"""`manyheads answer MODEL --context FILE QUESTION`, and `manyheads train answer`"""
+"""`manyheads answer MODEL --context FILE QUESTION`"""
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from manyheads.cli.train import Encoder, EncoderPreset, Freeze, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
-
-
-def train_answer(
-    data: Annotated[
-        list[str] | None,
-        typer.Option(help="Questions in the layout of SQuAD 1.1 or 2.0: .json, plain, .gz or .xz.", metavar="FILE…"),
-    ] = None,
-    valid: Annotated[
-        list[str] | None, typer.Option(help="Validation; none: every 10th document is held out.", metavar="FILE…")
-    ] = None,
-    model: Encoder = None,
-    freeze: Freeze = False,
-    out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/answer"),
-    preset: EncoderPreset = None,
-    recipe: Recipe = None,
-    set_: Set = None,
-    show_recipe: ShowRecipe = False,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-) -> None:
-    """Train a model that answers questions about a text with a stretch of that text: an encoder (BERT)."""
-    from manyheads.tasks.answer_training import build_recipe, resumed_recipe, train_answerer
-
-    given = {"data": data, "valid": valid, "model": model, "freeze": freeze or None}
-    what_next = "manyheads answer {out} --context text.txt 'a question?'"
-    task = Task("answer", build_recipe, resumed_recipe, train_answerer, what_next)
-    options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
-    run(task, out, given, **options, resume=resume, overwrite=overwrite)
+from manyheads.cli.flags import Device, Model
 
 
 def answer(
-    model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
+    model: Model,
     question: Annotated[str, typer.Argument(help="What is asked.")],
     context: Annotated[
         Path | None, typer.Option(help="The text that may answer it; none, or -: standard input.", metavar="FILE")
     ] = None,
     best: Annotated[int, typer.Option(help="How many answers, the best first.", min=1, max=20)] = 1,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Answer a question with a stretch of a text.
 
@@ -59,10 +31,9 @@ def answer(
     text, place = _text(context)
     if not text.strip():
         raise DataError(f"{place} is empty; give a text that may answer the question")
-    from manyheads.tasks.answer import Answerer
+    from manyheads.tasks.answer.use import Answerer
 
     spans = Answerer.load(model, device=device).best(question, text, best)
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
     for span in spans:
         # An answer may go over several lines.
         print(f"{' '.join(span.text.split())}\t{span.probability:.4f}\t{span.start}\t{span.end}")

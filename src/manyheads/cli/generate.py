@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from manyheads.cli.flags import Device
 from manyheads.cli.lines import refuse_other_text, standard_input
 
 PROMPTS_AT_ONCE = 64
@@ -32,12 +33,12 @@ def generate(
     samples: Annotated[int, typer.Option(help="Texts for each prompt.")] = 1,
     beam: Annotated[int, typer.Option(help="Beam search of this width in place of sampling; 0: none.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Let a language model go on from a prompt; one text streams as it is written, several come one after the other."""
     from manyheads.core.errors import ConfigError
     from manyheads.generate.sample import Sampling
-    from manyheads.tasks.language import LanguageModel
+    from manyheads.tasks.language.use import LanguageModel
 
     sampling = Sampling(
         temperature=temperature,
@@ -51,7 +52,6 @@ def generate(
         raise ConfigError("--beam finds one text for each prompt; leave --samples and --stop away")
     refuse_other_text(prompt)
     language_model = LanguageModel.load(model, device=device)
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
     prompts = iter([prompt]) if prompt is not None else iter([""]) if sys.stdin.isatty() else standard_input()
     options = {"tokens": tokens, "samples": samples, "stop": tuple(stop or ()), "sampling": sampling}
     # What a model that completes pairs was asked is not part of its answer.

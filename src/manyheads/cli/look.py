@@ -6,14 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
+from manyheads.cli.flags import Device, flagged, flags_of, set_only
 from manyheads.cli.lines import print_wide, refuse_other_text
+from manyheads.tasks.task import evaluations
 
 
 def look(
     model: Annotated[
         Path | None, typer.Argument(help="A run directory, or a model directory of ours or of transformers.")
     ] = None,
-    text: Annotated[str | None, typer.Argument(help="What the model reads.")] = None,
+    first: Annotated[str | None, typer.Argument(help="What the model reads.", metavar="[TEXT]")] = None,
     second: Annotated[
         str | None, typer.Argument(help="An encoder's second text, or the translation to look at.")
     ] = None,
@@ -37,13 +39,6 @@ def look(
         bool, typer.Option("--importance", help="Rank heads by what is lost without each; takes the data below.")
     ] = False,
     by: Annotated[str | None, typer.Option(help="Of a translator: loss or bleu.")] = None,
-    source: Annotated[list[Path] | None, typer.Option(help="Sentences for a translator.", metavar="FILE…")] = None,
-    target: Annotated[list[Path] | None, typer.Option(help="Their translations.", metavar="FILE…")] = None,
-    pairs: Annotated[list[Path] | None, typer.Option(help="Both in one file.", metavar="FILE…")] = None,
-    texts: Annotated[
-        list[str] | None, typer.Option("--text", help="Texts for a language model, masked or not.", metavar="FILE…")
-    ] = None,
-    data: Annotated[list[Path] | None, typer.Option(help="Examples for all other models.", metavar="FILE…")] = None,
     positions: Annotated[
         str | None,
         typer.Option(
@@ -52,19 +47,21 @@ def look(
             metavar="KINDS",
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
+    **data: Any,
 ) -> None:
     """Look inside a model: what each head attends to, what each layer would say, which heads matter."""
     from manyheads.core.errors import ConfigError
 
-    for given in (text, second):
-        refuse_other_text(given)
-    if text is not None and show == "attention" and not any((out, png, svg, as_json)):
+    for typed in (first, second):
+        refuse_other_text(typed)
+    if first is not None and show == "attention" and not any((out, png, svg, as_json)):
         out = Path("look.html")
     files = _checked({".html": out, ".png": png, ".svg": svg, ".json": as_json})
-    seen = {"the text": text, "the second text": second, "--tokens": tokens, "--attention": attention}
+    seen = {"the text": first, "the second text": second, "--tokens": tokens, "--attention": attention}
     seen |= {"--layer": layer is not None, "--head": head is not None, "--show": show if show != "attention" else None}
-    ranked = {"--by": by, "--source": source, "--target": target, "--pairs": pairs, "--text": texts, "--data": data}
+    given = set_only(data)
+    ranked = {"--by": by, **{f"--{name}": value for name, value in given.items()}}
     if positions is not None:
         _refuse({**seen, **ranked, "--importance": importance}, "has no part in --positions; leave it away")
     elif importance:
@@ -84,13 +81,18 @@ def look(
     elif model is None:
         raise ConfigError("there is nothing to look at; give a model and a text, or --positions")
     elif importance:
-        given = {"sources": source, "targets": target, "pairs": pairs, "texts": texts, "data": data}
-        _importance(model, by, {name: value or () for name, value in given.items()}, files, device)
-    elif text is None:
+        _importance(model, by, given, files, device)
+    elif first is None:
         raise ConfigError(f"there is no text to look at; give one behind {model}, in quotes")
     else:
         options: dict[str, Any] = {"tokens": tokens, "layer": layer, "head": head, "device": device}
-        _text(model, text, second, options, show, attention, files)
+        _text(model, first, second, options, show, attention, files)
+
+
+def command() -> Any:
+    """With a flag for each kind of files that a model's heads can be ranked on."""
+    flags = [flag for kind in evaluations().values() for flag in flags_of(kind, files=True)]
+    return flagged(look, {flag.name: flag for flag in flags}.values())
 
 
 def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
@@ -119,8 +121,8 @@ def _text(
     model: Path, text: str, second: str | None, options: dict[str, Any], show: str, attention: str | None, files: dict
 ) -> None:
     from manyheads.look.drawing import save_figure
-    from manyheads.tasks.look import look_inside
-    from manyheads.tasks.look_pictures import picture, tables
+    from manyheads.tasks.inside.look import look_inside
+    from manyheads.tasks.inside.pictures import picture, tables
 
     inside = look_inside(model, text, second, **options)
     shown = tables(inside, show, attention)  # before anything is written: it may not be there
@@ -142,13 +144,13 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
     from manyheads.core.errors import ConfigError
     from manyheads.look.drawing import save_figure
-    from manyheads.tasks.importance import measure_of, rank_heads
-    from manyheads.tasks.look_pictures import importance_picture
-    from manyheads.tasks.readings import called
+    from manyheads.tasks.inside.forward import called
+    from manyheads.tasks.inside.importance import measure_of, rank_heads
+    from manyheads.tasks.inside.pictures import importance_picture
 
     if files[".html"]:
         raise ConfigError("--importance is a table and a figure; give --png, --svg or --json")
-    found = rank_heads(measure_of(model, by=by, device=device, **data))
+    found = rank_heads(measure_of(model, by=by, given=data, device=device))
     _print(found.table())
     for ending in (".png", ".svg"):
         if files[ending]:
@@ -160,7 +162,7 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
 def _positions(kinds: str, model: Path | None, files: dict) -> None:
     from manyheads.core.errors import ConfigError
-    from manyheads.tasks.look_positions import draw_positions, position_arrays
+    from manyheads.tasks.inside.positions import draw_positions, position_arrays
 
     if files[".html"]:
         raise ConfigError("--positions are a figure; give --png, --svg or --json")

@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -28,13 +29,6 @@ from manyheads.cli import (
 )
 from manyheads.core.errors import ManyheadsError
 
-# Options that take several values after one flag: `--set model.layers=4 train.steps=2000`.
-SEVERAL = {
-    *("--set", "--source", "--target", "--pairs", "--fields"),
-    *("--valid-source", "--valid-target", "--valid-pairs", "--text", "--valid", "--stop"),
-    *("--train", "--columns", "--data", "--heads"),
-}
-
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore  # typer does not name the base of its errors
 
 app = typer.Typer(
@@ -44,11 +38,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-train.app.command("masked")(masked.train_masked)
-train.app.command("classify")(classify.train_classify)
-train.app.command("tag")(tag.train_tag)
-train.app.command("answer")(answer.train_answer)
-train.app.command("similarity")(similarity.train_similarity)
 app.add_typer(train.app, name="train")
 app.command("translate")(translate.translate)
 app.command("align")(align.align)
@@ -59,11 +48,11 @@ app.command("tag")(tag.tag)
 app.command("answer")(answer.answer)
 app.command("embed")(similarity.embed)
 app.command("similar")(similarity.similar)
-app.command("evaluate")(evaluate.evaluate)
+app.command("evaluate")(evaluate.command())
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("prove-resume")(prove.prove_resume)
 app.command("walk")(walk.walk)
-app.command("look")(look.look)
+app.command("look")(look.command())
 app.command("prune")(prune.prune)
 app.command("demo")(demo.demo)
 
@@ -75,14 +64,15 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-def repeated(arguments: Sequence[str]) -> list[str]:
-    """Writes `--set a b` as `--set a --set b`."""
+def repeated(arguments: Sequence[str], command: Any) -> list[str]:
+    """Writes `--set a b` as `--set a --set b`, for every option of the command that takes several values."""
+    several = _several(arguments, command)
     written: list[str] = []
     flag: str | None = None
     used = False
     for argument in arguments:
         if argument.startswith("-") and argument != "-":
-            flag, used = (argument if argument in SEVERAL else None), False
+            flag, used = (argument if argument in several else None), False
             written.append(argument)
         elif flag and used:
             written += [flag, argument]
@@ -92,19 +82,28 @@ def repeated(arguments: Sequence[str]) -> list[str]:
     return written
 
 
+def _several(arguments: Sequence[str], command: Any) -> set[str]:
+    for argument in arguments:
+        if not hasattr(command, "get_command"):
+            break
+        command = command.get_command(None, argument) or command
+    return {flag for option in command.params if getattr(option, "multiple", False) for flag in option.opts}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command; an error that a user can mend is one sentence and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+            stream.reconfigure(encoding="utf-8", newline="\n")
     if "OMP_NUM_THREADS" not in os.environ:
         # All cores are ours, one thread each: threads that stay where they are train up to a fifth faster.
         os.environ.setdefault("OMP_PROC_BIND", "true")
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
-        code = typer.main.get_command(app).main(repeated(arguments), prog_name="manyheads", standalone_mode=False)
+        command = typer.main.get_command(app)
+        code = command.main(repeated(arguments, command), prog_name="manyheads", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except _UsageError as error:
         error.show()  # type: ignore

@@ -12,7 +12,7 @@ def prove_resume(
     seed: Annotated[int | None, typer.Option(help="Fixes the step at which the run is killed.")] = None,
 ) -> None:
     """Train, train again and kill it with SIGKILL at a random step, resume, and compare every bit."""
-    from manyheads.tasks.prove import prove
+    from manyheads.tasks.proofs.resume import prove
 
     difference = prove(recipe, steps=steps, seed=seed)
     if difference:

@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from manyheads.cli.flags import Model
+
 
 def prune(
-    model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
+    model: Model,
     heads: Annotated[
         list[str],
         typer.Option(help="layer.head, counted from 0; of a translator encoder.0.3, decoder.0.3 or cross.0.3."),
@@ -19,7 +21,7 @@ def prune(
 ) -> None:
     """Save a model without some of its heads; `look --importance` says which are missed least."""
     from manyheads.look.heads import head_named
-    from manyheads.tasks.prune import prune
+    from manyheads.tasks.inside.prune import prune
 
     before, after = prune(model, [head_named(head) for head in heads], out, keep_shape=keep_shape)
     print(f"{out}: {after:,} parameters, {before - after:,} fewer than {model}")

@@ -1,18 +1,19 @@
 """`manyheads selfcheck MODEL`"""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from manyheads.cli.flags import Model
+
 
 def selfcheck(
-    model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
+    model: Model,
     sentences: Annotated[int, typer.Option(help="How many sentences to check.")] = 24,
     beam: Annotated[int, typer.Option(help="Beam width of the searches compared.")] = 4,
 ) -> None:
     """Show that a model gives the same answer cached or not, batched or alone, padded or not."""
-    from manyheads.tasks.selfcheck import check
+    from manyheads.tasks.proofs.selfcheck import check
 
     findings = check(model, sentences=sentences, beam=beam)
     for finding in findings:

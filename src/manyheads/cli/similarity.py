@@ -1,62 +1,20 @@
-"""`manyheads train similarity`, `manyheads embed MODEL < in > out.npy` and `manyheads similar MODEL --to TEXT < in`"""
+"""`manyheads embed MODEL < in > out.npy` and `manyheads similar MODEL --to TEXT < in`"""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 
+from manyheads.cli.flags import Device
 from manyheads.cli.lines import standard_input
-from manyheads.cli.train import EncoderPreset, Overwrite, Recipe, Resume, Set, ShowRecipe, Task, run
 
 Model = Annotated[Path, typer.Argument(help="A run directory, a sentence-transformers directory, or any BERT.")]
 Pooling = Annotated[
     str | None, typer.Option(help="mean, cls or max, for a BERT that does not say itself; none: mean.", metavar="NAME")
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-
-
-def train_similarity(
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A .tsv or .jsonl with two texts that belong together, or a .tsv, .csv or .jsonl with two texts and a "
-            "score, as the STS benchmark; plain, .gz or .xz.",
-            metavar="FILE…",
-        ),
-    ] = None,
-    valid: Annotated[
-        list[str] | None, typer.Option(help="Validation; none: every 10th pair is held out.", metavar="FILE…")
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns of a .tsv by name or number (from 1), a score last.", metavar="A B [SCORE]"),
-    ] = None,
-    pooling: Annotated[
-        str | None,
-        typer.Option(help="What a text's vector is made of: mean, cls or max; none: as in --model.", metavar="NAME"),
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="The pre-trained model: a run directory, a sentence-transformers one or a BERT.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/similarity"),
-    preset: EncoderPreset = None,
-    recipe: Recipe = None,
-    set_: Set = None,
-    show_recipe: ShowRecipe = False,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-) -> None:
-    """Train an embedder, which gives texts that mean the same similar vectors, from pairs of texts."""
-    from manyheads.tasks.similarity_training import build_recipe, resumed_recipe, train_embedder
-
-    given = {"pairs": pairs, "valid": valid, "columns": columns, "pooling": pooling, "model": model}
-    what_next = "manyheads similar {out} --to 'a sentence' < sentences.txt"
-    task = Task("similarity", build_recipe, resumed_recipe, train_embedder, what_next)
-    options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
-    run(task, out, given, **options, resume=resume, overwrite=overwrite)
 
 
 def embed(
@@ -73,7 +31,7 @@ def embed(
     from numpy.lib.format import write_array_header_1_0
 
     from manyheads.core.log import counting, warn
-    from manyheads.tasks.similarity import Embedder
+    from manyheads.tasks.similarity.use import Embedder
 
     embedder = Embedder.load(model, device=device, pooling=pooling)
     # How many rows there are stands before the first of them.
@@ -124,14 +82,13 @@ def similar(
     if top < 1:
         raise ConfigError(f"--top is {top}; it must be at least 1")
     from manyheads.core.log import counting, warn
-    from manyheads.tasks.similarity import Embedder
+    from manyheads.tasks.similarity.use import Embedder
 
     embedder = Embedder.load(model, device=device, pooling=pooling)
     read = list(standard_input())
     texts = [line for line in read if line.strip()]
     with counting("comparing lines") as show:
         found = embedder.nearest(to, texts, top, show=show)
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
     for cosine, place in found:
         print(f"{cosine:.4f}\t{texts[place]}")
     if len(texts) < len(read):

@@ -1,24 +1,19 @@
-"""`manyheads train …`"""
+"""`manyheads train …`: a command for every task, whose flags are the fields of its recipe."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-app = typer.Typer(help="Train a model of your own.", no_args_is_help=True)
+from manyheads.cli.flags import flagged, flags_of, set_only
+from manyheads.tasks.task import TASKS, recipe_of
 
+SECTIONS = ("data", "fine_tune")  # of a recipe, whose fields are flags
 
-def _files(help: str):
-    return typer.Option(help=help, metavar="FILE…")
-
-
-# Options that every training has.
-Fields = Annotated[
-    list[str] | None, typer.Option(help="The columns (from 1) or JSON fields of source and target.", metavar="A B")
-]
-Recipe = Annotated[Path | None, typer.Option(help="A recipe in TOML; flags come on top of it.")]
+Out = Annotated[Path, typer.Option(help="The run directory.")]
+RecipeFile = Annotated[Path | None, typer.Option(help="A recipe in TOML; flags come on top of it.")]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any field: --set model.layers=4 train.steps=2000.", metavar="FIELD=VALUE…"),
@@ -27,50 +22,57 @@ ShowRecipe = Annotated[bool, typer.Option("--show-recipe", help="Print the resol
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out and start anew.")]
 
-# Options that every training from raw text has.
-Text = Annotated[
-    list[str] | None,
-    _files("Text: files, folders or 'data/*.txt', plain, .gz or .xz; .jsonl with --field. None: a sample."),
-]
-Field = Annotated[str | None, typer.Option(help="The field of a .jsonl line that is its text; none: text.")]
-ValidText = Annotated[list[str] | None, _files("Text for validation; none: the end of the text is held out.")]
 
-# Options that every training of something on top of an encoder has.
-Encoder = Annotated[
-    Path | None,
-    typer.Option("--model", help="The pre-trained encoder: a run or model directory, or a bert checkpoint."),
-]
-Freeze = Annotated[bool, typer.Option("--freeze", help="Only what stands on top of the model learns.")]
-EncoderPreset = Annotated[
-    str | None,
-    typer.Option(
-        "--preset",
-        help="Without --model, the size of an untrained one: bert_tiny, bert_mini, bert_small, bert_medium, bert_base "
-        "or bert_large.",
-    ),
-]
+class Trainings(TyperGroup):
+    """A command for each task, made when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(TASKS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return training(cmd_name) if cmd_name in TASKS else None
 
 
-@dataclass(frozen=True)
-class Task:
-    """What the command line needs to know of a training."""
-
-    name: str
-    build_recipe: Callable[..., Any]
-    resumed_recipe: Callable[..., Any]
-    train: Callable[..., Any]
-    next: str
-    """What to try when it is done; {out} is the run."""
+app = typer.Typer(help="Train a model of your own.", no_args_is_help=True, cls=Trainings)
 
 
-def run(
-    task: Task,
+def training(name: str) -> Any:
+    """The command that trains a task."""
+    recipe = recipe_of(name)
+    sections = {field.name: field.type for field in fields(recipe) if field.name in SECTIONS}
+    preset = Annotated[str | None, typer.Option("--preset", help=f"A size: {recipe.presets}.")]
+
+    def command(
+        *,
+        out: Out = Path("runs") / name,
+        preset: preset = None,  # type: ignore
+        recipe: RecipeFile = None,
+        set_: Set = None,
+        show_recipe: ShowRecipe = False,
+        resume: Resume = False,
+        overwrite: Overwrite = False,
+        **given: Any,
+    ) -> None:
+        chosen = set_only(given)
+        flags = {
+            section: {field.name: chosen[field.name] for field in fields(kind) if field.name in chosen}  # type: ignore
+            for section, kind in sections.items()
+        }
+        _train(name, out, flags, preset, recipe, tuple(set_ or ()), show_recipe, resume, overwrite)
+
+    command.__doc__ = recipe.__doc__
+    made = typer.Typer(add_completion=False)
+    made.command(name)(flagged(command, [flag for kind in sections.values() for flag in flags_of(kind)]))  # type: ignore
+    return typer.main.get_command(made)
+
+
+def _train(
+    name: str,
     out: Path,
-    given: dict[str, Any],
-    *,
+    flags: dict[str, dict[str, Any]],
     preset: str | None,
-    recipe: Path | None,
-    assignments: list[str] | None,
+    file: Path | None,
+    assignments: tuple[str, ...],
     show_recipe: bool,
     resume: bool,
     overwrite: bool,
@@ -79,113 +81,23 @@ def run(
     from manyheads.core.configs import to_toml
     from manyheads.core.errors import ConfigError, Stopped
     from manyheads.core.log import say
+    from manyheads.tasks.run import resolve, resolve_again, train
     from manyheads.train.loop import run_is_new
 
     if resume:
-        if preset or recipe or any(value not in (None, []) for value in given.values()):
+        if preset or file or any(flags.values()):
             raise ConfigError("a run goes on with its own recipe; beside --resume only --out and --set are of use")
         run_is_new(out, resume=True, overwrite=overwrite)
-        resolved = task.resumed_recipe(out, tuple(assignments or ()))
+        recipe = resolve_again(out, name, assignments)
     else:
-        resolved = task.build_recipe(preset=preset, file=recipe, data=given, assignments=tuple(assignments or ()))
+        recipe = resolve(name, preset=preset, file=file, flags=flags, assignments=assignments)
     if show_recipe:
-        print(to_toml(resolved, documented=True), end="")
+        print(to_toml(recipe, documented=True), end="")
         return
     try:
-        progress = task.train(resolved, out, resume=resume, overwrite=overwrite)
+        progress = train(recipe, out, resume=resume, overwrite=overwrite)
     except Stopped as stopped:
-        raise Stopped(
-            f"{stopped}; go on with: manyheads train {task.name} --out {out} --resume", stopped.exit_code
-        ) from None
+        again = f"manyheads train {name} --out {out} --resume"
+        raise Stopped(f"{stopped}; go on with: {again}", stopped.exit_code) from None
     say(f"done after {progress.step} steps: the best model, of step {progress.best_step}, is in {out / 'model'}")
-    say(f"try: {task.next.format(out=out)}")
-
-
-@app.command()
-def translate(
-    source: Annotated[
-        list[str] | None, _files("One sentence a line; plain, .gz or .xz. None: the sample corpus.")
-    ] = None,
-    target: Annotated[list[str] | None, _files("Their translations, line by line.")] = None,
-    pairs: Annotated[list[str] | None, _files("Both in one file: .tsv or .jsonl, plain, .gz or .xz.")] = None,
-    fields: Fields = None,
-    valid_source: Annotated[list[str] | None, _files("Validation; none: some training pairs are held out.")] = None,
-    valid_target: Annotated[list[str] | None, _files("Their translations.")] = None,
-    valid_pairs: Annotated[list[str] | None, _files("Validation, both in one file.")] = None,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="A tokenizer.json; none: one is trained.", metavar="FILE")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/translate"),
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big."
-        ),
-    ] = None,
-    recipe: Recipe = None,
-    set_: Set = None,
-    show_recipe: ShowRecipe = False,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-) -> None:
-    """Train a translator: an encoder-decoder Transformer from sentence pairs."""
-    from manyheads.tasks.translate_training import build_recipe, resumed_recipe, train_translator
-
-    given = {
-        **{"source": source, "target": target, "pairs": pairs, "fields": fields, "tokenizer": tokenizer},
-        **{"valid_source": valid_source, "valid_target": valid_target, "valid_pairs": valid_pairs},
-    }
-    what_next = "echo 'a sentence' | manyheads translate {out}"
-    task = Task("translate", build_recipe, resumed_recipe, train_translator, what_next)
-    options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
-    run(task, out, given, **options, resume=resume, overwrite=overwrite)
-
-
-@app.command()
-def language(
-    text: Text = None,
-    field: Field = None,
-    valid: ValidText = None,
-    pairs: Annotated[
-        list[str] | None, _files("In place of text: pairs (.tsv, .jsonl), learned as source <delimiter> target.")
-    ] = None,
-    fields: Fields = None,
-    valid_pairs: Annotated[list[str] | None, _files("Pairs for validation; none: some are held out.")] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(help="A tokenizer.json, or the word characters; none: one is trained.", metavar="FILE"),
-    ] = None,
-    document_mask: Annotated[
-        bool, typer.Option("--document-mask", help="Attention does not cross the borders of documents.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/language"),
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="gpt2_tiny (with your own text), gpt2_baby, gpt2_small … gpt2_xl, gpt1, transformer_decoder (T-D), "
-            "gpt3_small … gpt3_175b, llama_tiny, llama_baby, llama_small, llama2_7b or llama3_8b."
-        ),
-    ] = None,
-    recipe: Recipe = None,
-    set_: Set = None,
-    show_recipe: ShowRecipe = False,
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-) -> None:
-    """Train a language model: a decoder-only Transformer (T-D, GPT or Llama) from raw text or from pairs of texts."""
-    from manyheads.tasks.language_training import build_recipe, resumed_recipe, train_language_model
-
-    given = {
-        **{
-            "text": text,
-            "field": field,
-            "valid": valid,
-            "tokenizer": tokenizer,
-            "document_mask": document_mask or None,
-        },
-        **{"pairs": pairs, "fields": fields, "valid_pairs": valid_pairs},
-    }
-    what_next = "manyheads generate {out} --prompt 'a beginning'"
-    task = Task("language", build_recipe, resumed_recipe, train_language_model, what_next)
-    options: dict[str, Any] = {"preset": preset, "recipe": recipe, "assignments": set_, "show_recipe": show_recipe}
-    run(task, out, given, **options, resume=resume, overwrite=overwrite)
+    say(f"try: {recipe.try_next.format(out=out)}")

@@ -1,26 +1,25 @@
 """`manyheads translate MODEL < in > out`"""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from manyheads.cli.flags import Device, Model
 from manyheads.cli.lines import in_chunks, standard_input
 
 
 def translate(
-    model: Annotated[Path, typer.Argument(help="A run directory or a model directory.")],
+    model: Model,
     beam: Annotated[int, typer.Option(help="Beam width; 1 is greedy search.")] = 4,
     alpha: Annotated[float, typer.Option(help="Length penalty; 0 is none.")] = 0.6,
     nbest: Annotated[int, typer.Option(help="Candidates a line, one a line, behind their number and score.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Translate standard input, one sentence a line, to standard output, in order."""
-    from manyheads.tasks.translate import Translator
+    from manyheads.tasks.translate.use import Translator
 
     translator = Translator.load(model, device=device)
-    sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore
     lines = standard_input()
     done = 0
     for chunk in in_chunks(lines):

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from manyheads.cli.flags import Device
 from manyheads.cli.lines import print_wide, refuse_other_text
 
 
@@ -25,7 +26,7 @@ def walk(
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page here in place of text.", metavar="FILE")] = None,
     count: Annotated[int, typer.Option(help="How many candidates end it.")] = 5,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Follow a sentence through a model, matrix by matrix; without a model, through the lectures' worked examples."""
     from manyheads.core.errors import ConfigError
@@ -42,7 +43,7 @@ def walk(
         raise ConfigError("the lectures' examples have one head and no options; give a model and a text")
     if model is not None and text is None:
         raise ConfigError(f"there is no text to walk through {model}; give a sentence behind it, in quotes")
-    from manyheads.tasks.walk import lecture_walk, walk_through
+    from manyheads.tasks.inside.walk import lecture_walk, walk_through
 
     if model is None:
         found = lecture_walk()

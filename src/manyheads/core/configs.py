@@ -91,6 +91,13 @@ def to_toml(config: Any, *, documented: bool = False, section: str = "") -> str:
 
 def field_docs(config: type) -> dict[str, str]:
     """The docstring under each field, read from the source."""
+    docs: dict[str, str] = {}
+    for part in reversed(config.__mro__[:-1]):  # a field may be inherited
+        docs |= _docs_in(part)
+    return docs
+
+
+def _docs_in(config: type) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(config)))
     except OSError:

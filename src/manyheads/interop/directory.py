@@ -159,6 +159,11 @@ def kind_of(directory: Path) -> type:
     return _family(directory, table, None).kind(table)
 
 
+def saved_kind(directory: Path) -> type:
+    """The same, where a directory that says how texts become vectors, or nothing but an encoder, is an embedder."""
+    return BertEmbedder if is_embedder(directory) else kind_of(directory)
+
+
 def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
     """The encoder of any BERT's directory, whatever stands on top of it."""
     model, tokenizer = load_model(directory, kinds=ENCODERS)

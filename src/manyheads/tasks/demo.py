@@ -5,9 +5,9 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError, Stopped
 from manyheads.core.log import say
 from manyheads.data.sample import sample_corpus
-from manyheads.tasks.look import look_inside
-from manyheads.tasks.translate import Translator, score
-from manyheads.tasks.translate_training import resumed_recipe, sample_recipe, train_translator
+from manyheads.tasks.inside.look import look_inside
+from manyheads.tasks.run import resolve, resolve_again, train
+from manyheads.tasks.translate.use import Translator, score
 
 SENTENCE = "the cat danced"
 
@@ -17,11 +17,11 @@ def demonstrate(run: Path, command: str = "manyheads") -> None:
 
     `command` is what a person types to run manyheads.
     """
-    resume = (run / "recipe.toml").exists()
-    if resume and resumed_recipe(run, ()) != sample_recipe():
+    recipe, resume = resolve("translate"), (run / "recipe.toml").exists()
+    if resume and resolve_again(run, "translate") != recipe:
         raise ConfigError(f"{run} is another run than a demonstration; give another --out")
     try:
-        progress = train_translator(sample_recipe(), run, resume=resume)
+        progress = train(recipe, run, resume=resume)
     except Stopped as stopped:
         raise Stopped(f"{stopped}; go on with: {command} demo --out {run}", stopped.exit_code) from None
     translator = Translator.load(run)

@@ -1,0 +1,57 @@
+"""Flags: those that many commands have, and those that are made of a dataclass's fields."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any
+
+import typer
+
+from manyheads.core.configs import field_docs
+
+Model = Annotated[Path, typer.Argument(help="A run directory or a model directory.")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+
+
+def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter]:
+    """A flag for each field of a dataclass, or for those that name files; its docstring is the help, unset is None."""
+    docs, hints = field_docs(config), typing.get_type_hints(config, include_extras=True)
+    for field in fields(config):
+        hint, metavar = hints[field.name], None
+        if typing.get_origin(hint) is Annotated:
+            hint, metavar = typing.get_args(hint)
+        elif files:
+            continue
+        kind = next(each for each in typing.get_args(hint) or (hint,) if each is not type(None))
+        several = typing.get_origin(hint) is tuple
+        if not isinstance(hint, UnionType) and not several:
+            kind = hint
+        default = None if field.default in (MISSING, None, ()) else field.default
+        shown = {False: "no", True: "yes"}.get(default, str(default)) if default is not None else None
+        option = typer.Option(
+            help=" ".join(docs.get(field.name, "").split()),
+            metavar=metavar or ("NAME…" if several else None),
+            show_default=shown or False,
+        )
+        annotation = Annotated[list[kind] | None if several else kind | None, option]  # type: ignore
+        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
+
+
+def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter]) -> Callable[..., Any]:
+    """The function with these flags for its `**given`, which leads those that it names itself behind them."""
+    own = [each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD]
+    before = [each for each in own if each.kind is each.POSITIONAL_OR_KEYWORD]
+    behind = [each for each in own if each.kind is each.KEYWORD_ONLY]
+    parameters = [*before, *flags, *behind]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
+    return function
+
+
+def set_only(given: dict[str, Any]) -> dict[str, Any]:
+    """Those of the flags that somebody set, several values as a tuple."""
+    found = {name: value for name, value in given.items() if value is not None and value != []}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}

@@ -1,0 +1,211 @@
+"""The data of an answerer: questions and contexts in windows, as BERT was fine-tuned on SQuAD (Devlin et al. 2019)."""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.log import say, warn
+from manyheads.data.answer_batches import window_store
+from manyheads.data.questions import Answer, Question, QuestionFile, read_questions
+from manyheads.tasks.answer.recipe import LONGEST, STRIDE, AnswerData
+from manyheads.tasks.labelled import HELD_OUT_EVERY
+from manyheads.text.encoder import EncoderTokenizer
+
+LONGEST_QUESTION = 64  # tokens
+
+
+@dataclass(frozen=True)
+class SplitQuestions:
+    """The questions of a run."""
+
+    train: list[Question]
+    valid: list[Question]
+
+
+def read_all(data: AnswerData, *, quiet: bool = False) -> SplitQuestions:
+    """Reads every question, and refuses what cannot be learned from."""
+    if not data.data:
+        raise ConfigError("there are no questions to learn from; give a file in the layout of SQuAD with --data")
+    files, others = ([read_questions(Path(name)) for name in names] for names in (data.data, data.valid))
+    train, valid = ([each for file in group for each in asked_in(file, quiet=quiet)] for group in (files, others))
+    for part, names in ((train, data.data), (valid, data.valid)):
+        if names and not part:
+            raise DataError(f"{names[0]}: every question is empty; give a file with questions")
+    if not others:
+        train, valid = _held_out(train)
+    if all(question.impossible for question in train):
+        raise DataError(
+            f"{data.data[0]}: none of the {len(train):,} questions to learn from has an answer; give some that have"
+        )
+    return SplitQuestions(train, valid)
+
+
+def asked_in(file: QuestionFile, *, quiet: bool = False) -> list[Question]:
+    """The questions of a file that ask something; the others, and what was mended, are told."""
+    bare = next((each for each in file.questions if not each.context.strip()), None)
+    if bare:
+        raise DataError(f"{file.path}: the context of question {bare.identity!r} is empty; mend the file")
+    asked = [each for each in file.questions if each.text.strip()]
+    if not quiet:
+        told = (
+            (
+                file.mended,
+                "questions have an answer that stands elsewhere in their context; the nearest place is taken",
+            ),
+            (file.left_out, "questions have an answer that stands nowhere in their context, and are left out"),
+            (len(file.questions) - len(asked), "questions are empty and left out"),
+        )
+        for count, what in told:
+            if count:
+                warn(f"{file.path}: {count:,} {what}")
+    return asked
+
+
+def _held_out(questions: list[Question]) -> tuple[list[Question], list[Question]]:
+    """Questions to learn from and others, of documents that the first know nothing of."""
+    for key in ("title", "context"):
+        found = list(dict.fromkeys(getattr(question, key) for question in questions))
+        held = set(found[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY])
+        if held:
+            kept = [question for question in questions if getattr(question, key) not in held]
+            return kept, [question for question in questions if getattr(question, key) in held]
+    contexts = len({question.context for question in questions})
+    raise DataError(f"{contexts} contexts are too few to hold some out; give others with --valid")
+
+
+@dataclass(frozen=True)
+class Window:
+    """`[CLS] question [SEP] part of the context [SEP]`."""
+
+    ids: list[int]
+    before: int
+    """How many ids stand before those of the context."""
+    first: int
+    """Which token of the context is the first of the window."""
+
+    @property
+    def count(self) -> int:
+        """How many tokens of the context it has."""
+        return len(self.ids) - self.before - 1
+
+
+@dataclass(frozen=True)
+class Read:
+    """A question and its context as a model reads them."""
+
+    offsets: list[tuple[int, int]]
+    """The characters [begin, end) of each token of the context."""
+    windows: list[Window]
+
+    def place(self, answer: Answer) -> tuple[int, int] | None:
+        """The first and the last token of the context that have a character of the answer; None where none has."""
+        first = bisect_right(self.offsets, answer.start, key=lambda each: each[1])
+        last = bisect_left(self.offsets, answer.start + len(answer.text), key=lambda each: each[0]) - 1
+        return (first, last) if first <= last else None
+
+    def targets(self, answers: Sequence[Answer]) -> list[tuple[int, int]]:
+        """Of each window the positions of the first answer's ends; those of [CLS] where it is not all in the window."""
+        place = self.place(answers[0]) if answers else None
+        return [_within(window, place) for window in self.windows]
+
+
+def _within(window: Window, place: tuple[int, int] | None) -> tuple[int, int]:
+    if place is None or place[0] < window.first or place[1] >= window.first + window.count:
+        return 0, 0
+    return place[0] - window.first + window.before, place[1] - window.first + window.before
+
+
+class Reader:
+    """Makes windows of questions and contexts; neighbours have half or more of their part of the context in common.
+
+    A question has at most 64 tokens, and at most half of the window; what is behind them is cut off.
+    """
+
+    def __init__(self, tokenizer: EncoderTokenizer, context: int, *, longest: int = LONGEST, stride: int = STRIDE):
+        self.tokenizer, self.longest, self.stride = tokenizer, min(longest, context), stride
+        self.question = min(LONGEST_QUESTION, (self.longest - 3) // 2)
+        if self.question < 1:
+            raise ConfigError(
+                f"a window of {self.longest} tokens, the less of data.longest and model.context, has no place for a "
+                "question and a context; make it 5 or more"
+            )
+        self.cut = 0
+        """Questions that were too long."""
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Read]:
+        """The windows of each (question, context)."""
+        questions, contexts = (list(dict.fromkeys(texts)) for texts in zip(*pairs)) if pairs else ([], [])
+        asked = dict(zip(questions, self.tokenizer.encode(questions)))
+        told = dict(zip(contexts, self.tokenizer.with_offsets(contexts)))  # many questions have the same one
+        for question, context in pairs:
+            if not told[context][0]:
+                raise DataError(f"the context of the question {question!r:.60} has no words; give one that has")
+            self.cut += len(asked[question]) > self.question
+        return [Read(told[context][1], self._windows(asked[question], told[context][0])) for question, context in pairs]
+
+    def _windows(self, question: list[int], context: list[int]) -> list[Window]:
+        question = question[: self.question]
+        room = self.longest - len(question) - 3
+        step = min(self.stride, (room + 1) // 2)
+        firsts = range(0, max(len(context) - room, 0) + step, step)
+        parts = [(first, context[first : first + room]) for first in firsts]
+        return [Window(self.tokenizer.wrapped(question, part), len(question) + 2, first) for first, part in parts]
+
+
+def pairs_of(questions: Sequence[Question]) -> list[tuple[str, str]]:
+    """Each question with its context."""
+    return [(question.text, question.context) for question in questions]
+
+
+def train_tokenizer(asked: SplitQuestions, data: AnswerData) -> EncoderTokenizer:
+    """A tokenizer for questions and contexts."""
+    contexts = dict.fromkeys(question.context for question in asked.train)
+    texts = [*(question.text for question in asked.train), *contexts]
+    return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
+
+
+def store_questions(asked: SplitQuestions, reader: Reader, directory: Path) -> None:
+    """Lays the windows to learn from and the questions to validate on down."""
+    train, valid = _placed(asked.train, reader), _placed(asked.valid, reader)
+    rows = [window.ids for _, read in train for window in read.windows]
+    targets = [target for question, read in train for target in read.targets(question.answers)]
+    window_store(rows, targets).save(directory / "train.safetensors")
+    (directory / "valid.json").write_text(_squad([question for question, _ in valid]), encoding="utf-8")
+    impossible = sum(question.impossible for question, _ in train)
+    (directory / "about.json").write_text(json.dumps({"impossible": impossible > 0}) + "\n", encoding="utf-8")
+    without = f", {impossible:,} of them without an answer" if impossible else ""
+    say(f"{len(train):,} questions to learn from{without}, {len(valid):,} to validate on")
+    say(
+        f"{len(rows):,} windows of at most {reader.longest} tokens, {targets.count((0, 0)):,} of them without an answer"
+    )
+    if reader.cut:
+        warn(f"{reader.cut:,} questions are longer than {reader.question} tokens and lose their end")
+
+
+def _placed(questions: list[Question], reader: Reader) -> list[tuple[Question, Read]]:
+    """The questions as a model reads them, without those whose answer it cannot point at."""
+    read = list(zip(questions, reader(pairs_of(questions))))
+    placed = [(question, each) for question, each in read if question.impossible or each.place(question.answers[0])]
+    if len(placed) < len(read):
+        warn(f"{len(read) - len(placed):,} questions have an answer of which no character is read, and are left out")
+    if not placed:
+        raise DataError("no question is left; give others")
+    return placed
+
+
+def _squad(questions: list[Question]) -> str:
+    """The questions in the layout of SQuAD."""
+    documents: dict[str, dict[str, list[dict]]] = {}
+    for question in questions:
+        answers = [{"text": answer.text, "answer_start": answer.start} for answer in question.answers]
+        entry = {"id": question.identity, "question": question.text, "answers": answers}
+        asked = documents.setdefault(question.title, {}).setdefault(question.context, [])
+        asked.append({**entry, "is_impossible": question.impossible})
+    data = [
+        {"title": title, "paragraphs": [{"context": context, "qas": asked} for context, asked in paragraphs.items()]}
+        for title, paragraphs in documents.items()
+    ]
+    return json.dumps({"data": data}, indent=1) + "\n"

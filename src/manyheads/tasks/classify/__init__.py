@@ -1,0 +1,1 @@
+"""Classification: a text, or two, in, a label or a number out."""

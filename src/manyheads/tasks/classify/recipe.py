@@ -1,0 +1,97 @@
+"""What there is to choose when a classifier is trained or scored."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from manyheads.core.errors import ConfigError
+from manyheads.tasks.task import Files, FineTune, Recipe, lazily, refuse_below, refuse_other_family
+from manyheads.train.config import TrainConfig
+
+FAMILIES = {"gpt": "GPTConfig", "llama": "LlamaConfig", "bert": "BertConfig"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleData:
+    """Which examples a classifier learns from, and how they are cut into tokens and batches."""
+
+    train: Files = ()
+    """Files with examples, plain, .gz or .xz: .tsv, .csv or .jsonl (a text or two and a label, or context, choices and
+    answer); or folders with train.tsv and dev.tsv, or with files .pos and .neg."""
+    valid: Files = ()
+    """Examples for validation; without any, the dev.tsv of folders, else every 10th is held out, up to 1,000."""
+    columns: tuple[str, ...] = ()
+    """Names or numbers (from 1) of the columns of a .tsv, the label last; unset: what the header says, or all."""
+    regression: bool = False
+    """Whether labels are numbers that are to be met as closely as possible."""
+    vocabulary: int = 8000
+    """Tokens of the tokenizer that is trained, where no pre-trained model brings its own."""
+    lowercase: bool = True
+    """Whether the tokenizer that is trained for an encoder makes capitals small."""
+    examples: int = 32
+    """Examples in a batch."""
+
+    def __post_init__(self):
+        if self.valid and not self.train:
+            raise ConfigError("data.valid is given without data.train; give both or neither")
+        if self.columns and len(self.columns) not in (2, 3):
+            raise ConfigError(f"data.columns names {len(self.columns)}; it must name a text or two, and the label last")
+        refuse_below("data", self, 1, "examples")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyFineTune(FineTune):
+    """What is learned again, how long, and beside what."""
+
+    auxiliary: float = 0.5
+    """The weight of the language model's loss beside that of the labels; encoders have none."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 <= self.auxiliary < math.inf:
+            raise ConfigError(f"fine_tune.auxiliary is {self.auxiliary}; it must be at least 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifyRecipe(Recipe):
+    """Train a classifier of texts, pairs of texts or multiple choice: an encoder (BERT) or a decoder (GPT, Llama)."""
+
+    presets = (
+        "bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large, or any that train language has, where "
+        "no --model is given"
+    )
+    try_next = "manyheads classify {out} < in.txt"
+
+    task: str = "classify"
+    """What is trained."""
+    family: str = "bert"
+    """Which model: bert, gpt or llama."""
+    data: ExampleData = field(default_factory=ExampleData)
+    fine_tune: ClassifyFineTune = field(default_factory=ClassifyFineTune)
+    model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self):
+        super().__post_init__()
+        refuse_other_family(self.family, self.model, FAMILIES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleEvaluation:
+    """Which examples a model is scored on."""
+
+    data: Files = ()
+    """For a classifier, a tagger, an embedder or a model that answers: a file as it is trained on."""
+    columns: tuple[str, ...] = ()
+    """Columns of --data by name or number (from 1), the label last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(ExampleEvaluation):
+    """What a classifier is scored on."""
+
+    plot: str | None = None
+    """Where a classifier's reliability is drawn, .png or .svg; none: into its run directory."""
+
+
+RECIPE = ClassifyRecipe

@@ -1,0 +1,209 @@
+"""Fine-tuning to classify: decoders as GPT-1 (Radford et al. 2018, sections 3.2 and 3.3), encoders as BERT."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.data.example_batches import ExampleBatches, ExampleStore
+from manyheads.interop.directory import ENCODERS, load_model
+from manyheads.models import bert
+from manyheads.models.bert import Bert, BertClassifier, BertConfig
+from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.tasks.card import model_card
+from manyheads.tasks.classify.data import Labelled, read_all, store_examples, train_tokenizer, with_marks
+from manyheads.tasks.classify.recipe import FAMILIES, ClassifyFineTune, ClassifyRecipe, ExampleData
+from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.labelled import Wrapping
+from manyheads.tasks.language import training as language
+from manyheads.tasks.task import Asked, refuse_other_family
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.train.objectives import Loss, classification_loss, compared, label_loss
+
+LARGE = 512  # the width from which on a pre-trained decoder is fine-tuned as gently as published
+SHORTEST = 5  # tokens that hold two texts and the marks around them
+MODELS = {**language.MODELS, "bert": (Bert, BertConfig)}
+SMALLEST = "bert_tiny"
+
+
+class Classification(FineTuning):
+    """From labelled texts to a classifier."""
+
+    Recipe = ClassifyRecipe
+    pooler = True
+
+    def __init__(self, recipe: ClassifyRecipe):
+        super().__init__(recipe)
+        self.encoder = recipe.family == "bert"
+        self.Processor = EncoderTokenizer if self.encoder else LanguageTokenizer
+        self.from_processor = ("vocabulary", "separator" if self.encoder else "end")
+        self.metrics = ("pearson", "loss") if recipe.data.regression else ("accuracy", "loss")
+
+    @classmethod
+    def sized(cls, asked: Asked) -> ClassifyRecipe:
+        if asked.pre_trained:
+            body = _load(Path(asked.pre_trained))[0]
+            if isinstance(body, Bert):
+                return _encoder(replace(body.config, separator=None))
+            family = next(name for name, (kind, _) in MODELS.items() if isinstance(body, kind))
+            return ClassifyRecipe(family=family, model=body.config)
+        if "family" in asked.table and not asked.preset:
+            return cls.blank(asked.table)
+        name = asked.preset or SMALLEST
+        if name in bert.PRESETS:
+            return _encoder(bert.PRESETS[name]())
+        if name not in language.PRESETS:
+            known = ", ".join((*bert.PRESETS, *language.PRESETS))
+            raise ConfigError(f"there is no preset {name}; there are {known}")
+        usual = language.TASK.preset(name)
+        data = ExampleData(vocabulary=usual.data.vocabulary)
+        return ClassifyRecipe(family=usual.family, data=data, model=usual.model)
+
+    @classmethod
+    def blank(cls, table: dict[str, Any]) -> ClassifyRecipe:
+        family = str(table.get("family", "bert"))
+        if family == "bert":
+            return _encoder(BertConfig())
+        model = MODELS[family][1]() if family in MODELS else None
+        refuse_other_family(family, model, FAMILIES)
+        return ClassifyRecipe(family=family, model=model)
+
+    def count_examples(self) -> tuple[int, str]:
+        return len(read_all(self.recipe.data, quiet=True).train), self.metrics[0]
+
+    def rate(self) -> float:
+        recipe = self.recipe
+        if self.encoder or recipe.fine_tune.freeze:
+            return super().rate()
+        return 6.25e-5 if recipe.fine_tune.model is not None and recipe.model.width >= LARGE else 5e-4
+
+    def check(self, *, new: bool) -> None:
+        if self.encoder and self.recipe.fine_tune.auxiliary:
+            raise ConfigError("fine_tune.auxiliary is for gpt and llama; an encoder has no language model's loss")
+        super().check(new=new)
+
+    def network(self) -> Any:
+        return MODELS[self.recipe.family][0]
+
+    def load_body(self, path: Path) -> tuple[Any, Any]:
+        body, processor = _load(path)
+        return body, with_marks(processor) if isinstance(processor, LanguageTokenizer) else processor
+
+    def read(self) -> Labelled:
+        if self.recipe.model.context < SHORTEST:
+            raise ConfigError(
+                f"model.context is {self.recipe.model.context}, which leaves no place for a text; raise it"
+            )
+        return read_all(self.recipe.data)
+
+    def train_processor(self, examples: Labelled) -> Any:
+        return train_tokenizer(examples, self.recipe.data, self.Processor)
+
+    def store(self, examples: Labelled, directory: Path) -> None:
+        wrapping = Wrapping(self.processor, self.recipe.model.context)
+        store_examples(examples, wrapping, self.recipe.data.regression, directory)
+
+    def open(self, directory: Path) -> None:
+        about = json.loads((directory / "examples.json").read_text(encoding="utf-8"))
+        self.form, self.names = about["form"], tuple(about["names"])
+        self.train, self.valid = (ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid"))
+
+    def body(self, pre_trained: Any) -> nn.Module:
+        if self.encoder:
+            return super().body(pre_trained)
+        config: GPTConfig | LlamaConfig = self.recipe.model
+        end = self.processor.end if config.end is None else config.end
+        config = replace(config, vocabulary=max(config.vocabulary, len(self.processor)), end=end)
+        return self.network()(config) if pre_trained is None else grown(pre_trained, config)
+
+    def on_top(self, body: Any) -> nn.Module:
+        return (BertClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)
+
+    def batches(self) -> ExampleBatches:
+        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
+
+    def _batches(self, store: ExampleStore, **order: Any) -> ExampleBatches:
+        return ExampleBatches(store, size=self.recipe.data.examples, choice=self.form == "choice", **order)
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        fine_tune = self.recipe.fine_tune
+        # A frozen language model has nothing to learn from its own loss.
+        return classification_loss(model, batch, auxiliary=0.0 if fine_tune.freeze else fine_tune.auxiliary)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Negative log-likelihood of a label and how many of a hundred are right; of numbers their correlation."""
+        device = next(model.parameters()).device
+        loss, found, labels = torch.zeros((), device=device), [], []
+        for batch in self._batches(self.valid, seed=0, shuffle=False).epoch(0):
+            batch = batch.to(device)
+            scores = compared(model(batch.ids, batch.lengths), batch.candidates).float()
+            loss += label_loss(scores, batch.labels)
+            found.append(scores[:, 0] if self.recipe.data.regression else scores.argmax(dim=1))
+            labels.append(batch.labels)
+        predicted, truth, count = torch.cat(found), torch.cat(labels), len(self.valid)
+        if self.recipe.data.regression:
+            pearson = torch.corrcoef(torch.stack([predicted, truth]).double())[0, 1].nan_to_num(0.0)
+            return {"loss": float(loss) / count, "pearson": 100 * float(pearson)}
+        return {"loss": float(loss) / count, "accuracy": 100 * float((predicted == truth).sum()) / count}
+
+    def card(self, which: str, scores: dict[str, float]) -> str:
+        start, between, behind = (
+            ("[CLS]", "[SEP]", "[SEP]") if self.encoder else ("<start>", "<delimiter>", "<extract>")
+        )
+        shape = {
+            "text": f"`{start} text {behind}`",
+            "pair": f"`{start} text {between} text {behind}`",
+            "choice": f"`{start} context {between} choice {behind}`, once for each choice",
+        }[self.form]
+        labels = f"Its labels are {', '.join(self.names)}." if self.names else "It gives a number."
+        labels = "It says which choice fits its context best." if self.form == "choice" else labels
+        what = (
+            "An encoder with one linear layer on the vector of its first token, trained on {} examples as BERT was "
+            "fine-tuned\n(Devlin et al. 2019)"
+            if self.encoder
+            else "A decoder-only Transformer with one linear layer on the state of its last token, trained on {} "
+            "examples as\nGPT-1 was fine-tuned (Radford et al. 2018)"
+        ).format(f"{len(self.train):,}")
+        about = f"""
+{what}; these are its weights {which}. It reads
+{shape}. {labels}
+`manyheads classify`, `manyheads.Classifier` and, where `config.json` says bert, gpt2, openai-gpt or llama,
+transformers' `AutoModelForSequenceClassification` open this directory.
+"""
+        meaning = """
+Accuracy and correlation are in percent; loss is the negative log-likelihood of a label, or the squared error of a
+number.
+"""
+        tag, title = "text-classification", "A classifier"
+        return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
+
+
+def _encoder(config: BertConfig) -> ClassifyRecipe:
+    return ClassifyRecipe(fine_tune=ClassifyFineTune(auxiliary=0.0), model=config)
+
+
+def _load(path: Path) -> tuple[Bert | GPT | Llama, EncoderTokenizer | LanguageTokenizer]:
+    """A pre-trained model, without what stands on top of it, and its tokenizer."""
+    model, tokenizer = load_model(path, kinds=(GPT, Llama, *ENCODERS))
+    return (getattr(model, "body", model) if isinstance(tokenizer, EncoderTokenizer) else model), tokenizer
+
+
+@torch.no_grad()
+def grown(model: GPT | Llama, config: GPTConfig | LlamaConfig) -> GPT | Llama:
+    """The same model by a config with more tokens, or another dropout; new rows are as those of an untrained model."""
+    if config == model.config:
+        return model
+    larger, weights = type(model)(config), model.state_dict()  # type: ignore
+    for name, tensor in larger.state_dict().items():
+        tensor[: len(weights[name])].copy_(weights[name])
+    return larger
+
+
+TASK = Classification

@@ -1,0 +1,226 @@
+"""Classifiers: a model directory in, labels of texts out; how that is scored and looked into."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyheads.core.errors import ConfigError, DataError, MissingExtra
+from manyheads.core.log import say, warn
+from manyheads.data.example_batches import candidates_of, grouped, padded
+from manyheads.data.examples import ExampleFile, read_examples
+from manyheads.look.grid import of_numbers
+from manyheads.look.reliability import reliability
+from manyheads.look.walk import Section
+from manyheads.models.bert import BertClassifier
+from manyheads.models.classifier import DecoderClassifier
+from manyheads.tasks.classify.data import parts_of, refuse_unknown
+from manyheads.tasks.classify.recipe import Evaluation, ExampleEvaluation
+from manyheads.tasks.inside.conclusions import concluded, probabilities
+from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, refuse_second
+from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.labelled import Wrapping, as_number
+from manyheads.tasks.metrics import LabelScores, label_scores, label_table, number_scores, number_table
+from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_vectors
+from manyheads.tasks.task import Predictor, listed
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.train.objectives import compared
+
+CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
+
+
+@dataclass(frozen=True)
+class Label:
+    """The likeliest label of a text, or the likeliest choice."""
+
+    name: str
+    probability: float
+    index: int
+    """Which of the labels, or of the choices, from 0."""
+
+
+class Classifier(Predictor):
+    """A classifier that is ready to use: a model of ours, or a `…ForSequenceClassification` of BERT, GPT or Llama.
+
+    What it takes is of its form: "text" takes texts, "pair" takes (text, text), "choice" takes (context, choices); one
+    that was trained elsewhere takes "either" of the first two.
+    One with `numbers` gives each text a number in place of a label.
+    """
+
+    what = "a classifier"
+    kinds = (DecoderClassifier, BertClassifier)
+    scored_on = Evaluation
+
+    def __init__(self, model: DecoderClassifier | BertClassifier, tokenizer: LanguageTokenizer | EncoderTokenizer):
+        super().__init__(model, tokenizer)
+        self.form, self.names = model.form, model.names
+        self.numbers = not model.names and model.form != "choice"
+        self._wrapping = Wrapping(tokenizer, model.config.context)  # type: ignore
+        self._warned = False
+
+    def __call__(self, examples: Sequence[Any]) -> list[Label] | list[float]:
+        """The likeliest label of each, or its number; many at a time give each what it would get alone."""
+        examples = listed(examples, "a classifier", "examples")
+        if self.numbers:
+            return self.scores(examples)[:, 0].tolist()
+        best, places = self.probabilities(examples).max(dim=1)
+        found = zip(examples, best.tolist(), places.tolist())
+        return [Label(self._name(example, place), probability, place) for example, probability, place in found]
+
+    def probabilities(self, examples: Sequence[Any]) -> Tensor:
+        """[examples, labels], or [examples, choices] with zeros where an example has fewer; on the CPU."""
+        return self.scores(examples).softmax(dim=1)
+
+    def scores(self, examples: Sequence[Any]) -> Tensor:
+        """What the probabilities are made of, or the numbers, [examples, 1]."""
+        texts = [self._texts(example) for example in listed(examples, "a classifier", "examples")]
+        if not texts:
+            return torch.zeros(0, max(len(self.names), 1))
+        parts = [parts_of(self.form, each) for each in texts]
+        rows = self._wrapping.rows([part for each in parts for part in each])
+        if self._wrapping.cut and not self._warned:
+            self._warned = True
+            warn(f"{self._wrapping.cut:,} of {len(rows):,} texts are longer than the model reads and lose their end")
+        candidates = candidates_of([len(each) for each in parts]) if self.form == "choice" else None
+        return compared(self._scores(rows), candidates)
+
+    @torch.inference_mode()
+    def _scores(self, rows: list[list[int]]) -> Tensor:
+        """What the model says of each row, computed with others of about its length."""
+        scores = torch.empty(len(rows), self.model.score.out_features)
+        for places in grouped([len(row) for row in rows], CELLS_AT_ONCE):
+            ids, lengths = padded([rows[place] for place in places])
+            scores[places] = self.model(ids.to(self.device), lengths.to(self.device)).float().cpu()
+        return scores
+
+    def _texts(self, example: Any) -> tuple[str, ...]:
+        if self.form in ("text", "either") and isinstance(example, str):
+            return (example,)
+        if self.form != "text" and not isinstance(example, str) and len(example) == 2:
+            first, second = example
+            if self.form in ("pair", "either") and isinstance(second, str):
+                return first, second
+            if self.form == "choice" and not isinstance(second, str) and len(second) > 0:
+                return first, *second
+        shapes = {"text": "a text", "pair": "(text, text)", "either": "a text or (text, text)"}
+        shape = shapes.get(self.form, "(context, choices)")
+        raise ConfigError(f"{example!r:.60} is given where this classifier takes {shape}")
+
+    def _name(self, example: Any, place: int) -> str:
+        return example[1][place] if self.form == "choice" else self.names[place]
+
+    def evaluate(self, asked: Evaluation) -> str:
+        """Accuracy, F1, confusion and calibration of labels; correlation and error of numbers; accuracy of choices."""
+        inputs, truth = self._labelled(example_files(asked, "a classifier"))
+        if asked.plot and not self.names:
+            raise ConfigError(
+                "--plot draws how far the probabilities of labels can be trusted; this model has no labels"
+            )
+        if self.form == "choice":
+            right = int((self.probabilities(inputs).argmax(dim=1).numpy() == truth).sum())
+            return f"accuracy  {100 * right / len(truth):6.2f} %   of {len(truth):,} questions"
+        if self.numbers:
+            return number_table(number_scores(self.scores(inputs)[:, 0].numpy(), truth))
+        scores = label_scores(self.probabilities(inputs).numpy(), truth, self.names)
+        self._draw(scores, asked.plot)
+        return label_table(scores, self.names)
+
+    def _labelled(self, files: list[ExampleFile]) -> tuple[list[Any], list[Any]]:
+        """What is taken of examples, and their labels as they are numbered here, or the numbers that they are."""
+        for file in files:
+            if file.form != self.form and not (self.form == "either" and file.form != "choice"):
+                raise DataError(f"{file.path} is of the form {file.form}, but the model takes the form {self.form}")
+            refuse_unknown(file, self.names, self.numbers)
+        examples = [(file.form, example) for file in files for example in file.examples]
+        if self.form == "choice":
+            return [(each.texts[0], each.texts[1:]) for _, each in examples], [int(each.label) for _, each in examples]
+        inputs: list[Any] = [each.texts[0] if form == "text" else each.texts for form, each in examples]
+        if self.numbers:
+            return inputs, numbers_of(files)
+        return inputs, [self.names.index(each.label) for _, each in examples]
+
+    def _draw(self, scores: LabelScores, plot: str | None) -> None:
+        """Where nobody says where, into the run directory, if it is one."""
+        own = self.path if self.path and (self.path / "recipe.toml").is_file() else None
+        drawing = Path(plot) if plot else own and own / "reliability.png"
+        if not drawing:
+            return
+        try:
+            reliability(scores.bins, scores.calibration_error, drawing, "How far the probabilities can be trusted")
+            say(f"reliability is drawn in {drawing}")
+        except (MissingExtra, OSError) as reason:
+            if plot:
+                raise
+            say(f"no reliability plot: {reason}")  # nobody asked for the picture
+
+    def measure(self, asked: Evaluation, by: str | None) -> Measure:
+        """Of labels their negative log-likelihood, of numbers the squared error."""
+        inputs, truth = self._labelled(example_files(asked, "a classifier"))
+
+        def loss() -> float:
+            if self.numbers:
+                return float(((self.scores(inputs)[:, 0].numpy() - np.array(truth)) ** 2).mean())
+            right = self.probabilities(inputs)[torch.arange(len(truth)), torch.tensor(truth)]
+            return float(-right.clamp(min=1e-12).log().mean())
+
+        return Measure("loss", self.model, loss)
+
+    def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
+        if self.form in ("pair", "choice"):
+            refuse_no_second(second, "this model compares two texts; give the second behind the first")
+        if self.form == "text":
+            refuse_second(second, "this model reads one text")
+        return wrapped_forward(self, text, second, self.model.config.context)
+
+    def conclusion(self, read: ForwardPass, output: Tensor, count: int) -> Section:
+        pooled = isinstance(self.model, BertClassifier)
+        said = "One linear layer over the state of the token that stands for the whole text"
+        said += ", which goes through BERT's pooler first." if pooled else "."
+        formula = "tanh(x W_p + b_p) W + b" if pooled else "x W"
+        if not self.names:
+            numbers = output.float().cpu().numpy()
+            return concluded(said, of_numbers("score", numbers, [""], ["score"], digits=4, formula=formula))
+        chances = output[0].float().softmax(dim=0)
+        return concluded(said, probabilities("labels", list(self.names), output[0], chances, formula))
+
+    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
+        body = self.model.body
+        return same_vectors(body, sentences) if isinstance(self.model, BertClassifier) else same_decoder_logits(body)
+
+
+def wrapped_forward(predictor: Predictor, text: str, second: str | None, most: int) -> ForwardPass:
+    """One text, or two, with the marks around them, in one row."""
+    texts = (text,) if second is None else (text, second)
+    row = Wrapping(predictor.tokenizer, sys.maxsize).rows([texts])[0]
+    refuse_long(text, row, most)
+    return one_forward(predictor.model, row, texts)
+
+
+def example_files(asked: ExampleEvaluation, who: str) -> list[ExampleFile]:
+    """The examples of files, or of the dev part of folders; those without a text are left out, and counted."""
+    files = [read_examples(Path(name), asked.columns, "dev") for name in asked_files(asked, who)]
+    for file in files:
+        if file.empty:
+            warn(f"{file.path}: {len(file.empty):,} examples with an empty text are left out")
+    return files
+
+
+def asked_files(asked: ExampleEvaluation, who: str) -> tuple[str, ...]:
+    """The files that a model is scored on."""
+    if not asked.data:
+        raise ConfigError(f"there is nothing to score {who} on: give --data, a file as it is trained on")
+    return asked.data
+
+
+def numbers_of(files: list[ExampleFile]) -> list[float]:
+    """The numbers that the labels of examples are."""
+    return [as_number(each.label, f"{file.path}, line {each.line}") for file in files for each in file.examples]
+
+
+PREDICTOR = Classifier

@@ -1,0 +1,1 @@
+"""Looking inside the model of any task, through what its predictor says of it."""

@@ -1,0 +1,219 @@
+"""Word alignment: which source word each word of a translation comes from, by the translator's own attention."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from manyheads.core.errors import DataError
+from manyheads.data.corpus import Pair, read_lines
+from manyheads.data.sample import AlignedPair, sample_alignments
+from manyheads.look.alignment import (
+    Links,
+    LinkScores,
+    Reading,
+    parse_links,
+    readings,
+    score_links,
+    strongest,
+    word_weights,
+)
+from manyheads.look.parts import Part, attentions, refuse_unknown
+from manyheads.look.record import recorded_attention
+from manyheads.tasks.translate.use import Translator
+from manyheads.text.tokenizer import Tokenizer
+
+BATCH_CELLS = 100_000  # pairs of a source and a target position in one batch, whose weights are all held at once
+TRANSLATED_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class WordAlignment:
+    """A sentence pair with the weight of each source word for each target word, [target words, source words]."""
+
+    source: list[str]
+    target: list[str]
+    weights: np.ndarray
+
+    @property
+    def links(self) -> Links:
+        """Each target word with the source word that weighs most, as pairs of word numbers, source first, from 0."""
+        return strongest(self.weights)
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a pair: its words, its tokens, and the number of the word that each token belongs to."""
+
+    words: list[str]
+    ids: list[int]
+    word_of_token: list[int]
+    """Without the end, which belongs to no word."""
+
+
+@dataclass(frozen=True)
+class Attended:
+    """A pair and what its target tokens look at: [heads, target tokens, source tokens] of each layer."""
+
+    source: Side
+    target: Side
+    weights: list[np.ndarray]
+    heads: list[list[int]]
+    """What the heads of each layer are called; some may have been removed."""
+
+    def read(self, reading: Reading) -> np.ndarray:
+        """The weight of each source word for each target word, [target words, source words]."""
+        if not self.source.words or not self.target.words:
+            return np.zeros((len(self.target.words), len(self.source.words)), np.float32)
+        place = None if reading.head is None else self.heads[reading.layer].index(reading.head)
+        placed = replace(reading, head=place)
+        return word_weights(self.weights, self.target.word_of_token, self.source.word_of_token, placed)
+
+
+def reading_of(
+    translator: Translator, layer: int | None = None, head: int | None = None, shifted: bool = False
+) -> Reading:
+    """What is read where nothing else is said: the mean of the heads of the last layer."""
+    parts = _cross_attentions(translator)
+    chosen = parts[-1].layer if layer is None else layer
+    refuse_unknown(parts, [chosen], None if head is None else [head])
+    return Reading(chosen, head, shifted)
+
+
+def all_readings(translator: Translator) -> list[Reading]:
+    """Every layer, as the mean of its heads and head by head, as each word is written and one step later."""
+    return readings([part.module.numbers for part in _cross_attentions(translator)])
+
+
+def align(translator: Translator, pairs: Iterable[Pair], reading: Reading | None = None) -> Iterator[WordAlignment]:
+    """The alignment of each sentence with its translation, in order; words are what whitespace separates."""
+    chosen = reading or reading_of(translator)
+    for pair in _attended(translator, pairs):
+        yield WordAlignment(pair.source.words, pair.target.words, pair.read(chosen))
+
+
+def with_translations(translator: Translator, sentences: Iterable[str]) -> Iterator[Pair]:
+    """Each sentence with the translation that the model gives it."""
+    rest = iter(sentences)
+    while chunk := list(islice(rest, TRANSLATED_AT_ONCE)):
+        yield from zip(chunk, translator.translate(chunk), strict=True)
+
+
+def score_readings(
+    translator: Translator, pairs: Sequence[AlignedPair], chosen: Sequence[Reading]
+) -> dict[Reading, LinkScores]:
+    """How right each way of reading the attention is."""
+    found: dict[Reading, list[Links]] = {reading: [] for reading in chosen}
+    for attended in _attended(translator, ((pair.source, pair.target) for pair in pairs)):
+        for reading in chosen:
+            found[reading].append(strongest(attended.read(reading)))
+    sure, possible = [pair.sure for pair in pairs], [pair.possible for pair in pairs]
+    return {reading: score_links(links, sure, possible) for reading, links in found.items()}
+
+
+def best_reading(scores: dict[Reading, LinkScores]) -> Reading:
+    """The reading with the lowest error rate; of equals, the first."""
+    return min(scores, key=lambda reading: scores[reading].error_rate)
+
+
+@dataclass(frozen=True)
+class SampleScores:
+    """What was chosen on the validation set of the sample corpus, and how right it is on the test set."""
+
+    valid: dict[Reading, LinkScores]
+    best: Reading
+    test: LinkScores
+
+
+def score_sample(translator: Translator, chosen: Sequence[Reading]) -> SampleScores:
+    """Chooses a reading on the sample corpus's validation set and scores that one on its test set."""
+    sets = sample_alignments()
+    valid = score_readings(translator, sets["valid"], chosen)
+    best = best_reading(valid)
+    return SampleScores(valid, best, score_readings(translator, sets["test"], [best])[best])
+
+
+def with_gold(pairs: Sequence[Pair], gold: Path) -> list[AlignedPair]:
+    """Sentence pairs with the links that a file has for each, a line for a pair: `0-0 1-2 2?1`, `?` for possible."""
+    lines = list(read_lines(gold))
+    if len(lines) != len(pairs):
+        raise DataError(
+            f"{gold} has {len(lines)} lines for {len(pairs)} sentence pairs; give one line of links to each"
+        )
+    found = [
+        AlignedPair(source, target, *parse_links(line, f"{gold}, line {number}", *_counts(source, target)))
+        for number, (line, (source, target)) in enumerate(zip(lines, pairs), start=1)
+    ]
+    if not any(pair.sure for pair in found):
+        raise DataError(f"{gold} has no sure link, such as 0-0, to score against")
+    return found
+
+
+def _counts(source: str, target: str) -> tuple[int, int]:
+    return len(source.split()), len(target.split())
+
+
+def _cross_attentions(translator: Translator) -> list[Part]:
+    return [part for part in attentions(translator.model) if part.kind == "cross"]
+
+
+def _attended(translator: Translator, pairs: Iterable[Pair]) -> Iterator[Attended]:
+    """What is looked at in each pair, in order."""
+    heads = [part.module.numbers for part in _cross_attentions(translator)]
+    for batch in _batches(translator.tokenizer, pairs):
+        # A side without words has nothing to look at or nobody who looks.
+        full = [pair for pair in batch if pair[0].words and pair[1].words]
+        layers = _recorded(translator, full) if full else []
+        place = 0
+        for source, target in batch:
+            looked = bool(source.words and target.words)
+            yield Attended(source, target, [weights[place] for weights in layers] if looked else [], heads)
+            place += looked
+
+
+def _batches(tokenizer: Tokenizer, pairs: Iterable[Pair]) -> Iterator[list[tuple[Side, Side]]]:
+    """Pairs in their order, as many at a time as leave room for the weights."""
+    batch: list[tuple[Side, Side]] = []
+    longest_source = longest_target = 0
+    for pair in pairs:
+        source, target = (_side(tokenizer, text) for text in pair)
+        longest_source = max(longest_source, len(source.ids))
+        longest_target = max(longest_target, len(target.ids))
+        if batch and (len(batch) + 1) * longest_source * longest_target > BATCH_CELLS:
+            yield batch
+            batch, longest_source, longest_target = [], len(source.ids), len(target.ids)
+        batch.append((source, target))
+    if batch:
+        yield batch
+
+
+def _side(tokenizer: Tokenizer, text: str) -> Side:
+    words = text.split()
+    # Hardly a tokenizer has tokens that span two words, so that the tokens of the first words are the first of all.
+    beginnings = tokenizer.encode([" ".join(words[: count + 1]) for count in range(len(words))])
+    word_of_token: list[int] = []
+    for word, ids in enumerate(beginnings):
+        word_of_token += [word] * (len(ids) - 1 - len(word_of_token))
+    ids = beginnings[-1] if words else []
+    return Side(words, ids, word_of_token[: max(len(ids) - 1, 0)])
+
+
+def _recorded(translator: Translator, batch: Sequence[tuple[Side, Side]]) -> list[np.ndarray]:
+    """[pairs, heads, target tokens, source tokens] of each layer; before the first target token stands the start."""
+    model = translator.model
+    device = next(model.parameters()).device
+
+    def padded(rows: Iterable[list[int]]) -> Tensor:
+        tensors = [torch.tensor(row) for row in rows]
+        return pad_sequence(tensors, batch_first=True, padding_value=model.config.pad).to(device)
+
+    sources = padded(source.ids for source, _ in batch)
+    before = padded([model.config.start, *target.ids[:-1]] for _, target in batch)
+    with torch.inference_mode(), recorded_attention(model) as weights:
+        model.states(sources, before)
+    return [weights[part.name].float().cpu().numpy() for part in _cross_attentions(translator)]

@@ -1,0 +1,94 @@
+"""A text on its way through a model: what goes in, the model's forward, and what it wrote."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.tasks.task import Predictor, open_predictor
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """A text, or two, as a model reads them."""
+
+    texts: tuple[str, ...]
+    ids: dict[str, list[int]]
+    """The ids that go through each stack: self, or encoder and decoder."""
+    run: Callable[[], Tensor]
+    """The model's forward on them."""
+    written: list[int] = field(default_factory=list)
+    """What it wrote: a translation with its end, or a continuation."""
+    says: str = ""
+    """The same as text."""
+    places: list[int] = field(default_factory=list)
+    """Where each word begins among the ids, of a tagger."""
+
+
+def opened(model: Any, device: str = "auto") -> tuple[str, Predictor]:
+    """What a model is called, and the model ready to use; it may be a directory."""
+    if isinstance(model, str | Path):
+        return called(Path(model)), open_predictor(model, device=device)
+    if not isinstance(model, Predictor):
+        raise ConfigError(f"{model!r:.60} is no model to look into; give its directory, or a Translator or the like")
+    return type(model).__name__, model
+
+
+def called(model: Path) -> str:
+    """What a model is called in a title: the last part of its path that says something."""
+    path = model.absolute()
+    return path.parent.name if path.name == "model" else path.name
+
+
+def read(predictor: Predictor, text: str, second: str | None = None, tokens: int = 0) -> ForwardPass:
+    """One text, or two, as this model reads them; a language model goes on for so many tokens."""
+    if not all(each.strip() for each in (text, "-" if second is None else second)):
+        raise DataError("the text is empty; give a sentence behind the model, in quotes")
+    if tokens and not predictor.continues:
+        raise ConfigError("only a language model goes on from a text; this is none, so leave the tokens away")
+    if tokens < 0:
+        raise ConfigError(f"{tokens} tokens are asked for; it must be at least 0")
+    return predictor.forward(text, second, tokens)
+
+
+def tokens_of(tokenizer: Any, ids: list[int]) -> list[str]:
+    """A label for each token, a mark where it is nothing but a space."""
+    return [piece if piece.strip(" ") else "␣" for piece in tokenizer.pieces(ids)]
+
+
+def one_row(model: Any, ids: list[int]) -> Tensor:
+    """[1, T]: ids where the model is."""
+    return torch.tensor([ids], device=next(model.parameters()).device)
+
+
+def one_length(model: Any, ids: list[int]) -> Tensor:
+    """[1]: how many they are."""
+    return torch.tensor([len(ids)], device=next(model.parameters()).device)
+
+
+def refuse_long(text: str, ids: list[int], most: int) -> None:
+    """A text must fit the model."""
+    if len(ids) > most:
+        raise DataError(f"{text!r:.60} has {len(ids):,} tokens, but the model reads {most:,}; shorten it")
+
+
+def refuse_second(second: str | None, why: str) -> None:
+    """There is no second text where one is read."""
+    if second is not None:
+        raise ConfigError(f"{why}; leave the second away")
+
+
+def one_forward(model: Any, ids: list[int], texts: tuple[str, ...], **more: Any) -> ForwardPass:
+    """The pass of one row of ids through a model that is told its length."""
+    return ForwardPass(texts, {"self": ids}, lambda: model(one_row(model, ids), one_length(model, ids)), **more)
+
+
+def refuse_no_second(second: str | None, why: str) -> str:
+    """The second text where there must be one."""
+    if second is None:
+        raise DataError(why)
+    return second

@@ -1,0 +1,207 @@
+"""What a model does with a text: its attention, and what follows from it, as a page, as pictures and as numbers."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from manyheads.core.errors import ConfigError
+from manyheads.look.grid import GRID_CSS, Grid, as_html, of_numbers
+from manyheads.look.page import Page, build_page
+from manyheads.look.parts import attentions, refuse_unknown
+from manyheads.look.record import recorded_attention
+from manyheads.look.residuals import lens, reader, recorded_residuals, residual_norms
+from manyheads.look.rollout import cross_rollout, rollout
+from manyheads.look.statistics import head_statistics
+from manyheads.look.views import View, recorded_views
+from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
+
+MOST_ON_A_SHEET = 1024  # tokens, or heads
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What was seen of a model at work on one text."""
+
+    model: str
+    """What the model is called."""
+    text: str
+    views: list[View]
+    """Its attention, of each kind that it has."""
+    rollouts: list[View]
+    """The same followed through all layers; none where not all of them were looked at."""
+    grids: list[Grid] = field(repr=False)
+    """Logit lens, lengths of the residual vectors, statistics of the heads."""
+    largest_difference: float
+    """Between the kernel's output and that of the reference, from which the weights are."""
+
+    def page(self) -> Page:
+        """One file with all of it."""
+        sections: dict[str, str] = {}
+        for grid in self.grids:
+            name = grid.title.split(" of ")[0]  # that of each stack, or of each attention, on one sheet
+            sections[name] = sections.get(name, f"<style>{GRID_CSS}</style>") + as_html(grid, MOST_ON_A_SHEET)
+        views = [*self.views, *self.rollouts]
+        return build_page(views, title=self.model, subtitle=self.text, sections=list(sections.items()))
+
+    def view(self, kind: str | None = None) -> View:
+        """The attention of a kind; none named: what is most asked for, of a translator the cross-attention."""
+        found = {view.kind: view for view in self.views}
+        if kind is not None and kind not in found:
+            raise ConfigError(f"there is no {kind} attention in what is looked at; there is {', '.join(found)}")
+        return found[kind] if kind else self.views[0]
+
+    def rollout(self, kind: str | None = None) -> View:
+        """The attention of a kind, followed through all layers."""
+        wanted = f"{self.view(kind).kind} rollout"
+        if not self.rollouts:
+            raise ConfigError("a rollout goes through all layers and heads; name neither a layer nor a head")
+        return next(view for view in self.rollouts if view.kind == wanted)
+
+    def grid(self, title: str) -> Grid:
+        """One of the grids by its title."""
+        found = next((grid for grid in self.grids if grid.title.lower().startswith(title)), None)
+        if found is None:
+            raise ConfigError(f"this model has no {title}: it predicts no words")
+        return found
+
+    def arrays(self) -> dict[str, Any]:
+        """All of it as plain lists."""
+        views = [
+            {name: getattr(view, name) for name in ("kind", "title", "layers", "heads", "rows", "columns")}
+            | {"weights": view.weights.tolist()}
+            for view in [*self.views, *self.rollouts]
+        ]
+        named = ("title", "rows", "columns", "cells")
+        grids = [
+            {name: getattr(grid, name) for name in named}
+            | ({} if grid.numbers is None else {"numbers": grid.numbers.tolist()})
+            for grid in self.grids
+        ]
+        return {
+            **{"model": self.model, "text": self.text, "largest_difference": self.largest_difference},
+            **{"attention": views, "tables": grids},
+        }
+
+    def _repr_html_(self) -> str:
+        return self.page()._repr_html_()
+
+
+def look_inside(
+    model: Any,
+    text: str,
+    second: str | None = None,
+    *,
+    tokens: int = 0,
+    layer: int | None = None,
+    head: int | None = None,
+    device: str = "auto",
+) -> Inside:
+    """Runs a model on a text, and shows what it looked at.
+
+    The model is a directory, or a Translator, LanguageModel or the like. A translator translates; `second` is then the
+    translation to look at in place of its own, and for an encoder the second text. A language model goes on for
+    `tokens` tokens. With `layer` and `head` nothing else is recorded, so that a text can be long.
+    """
+    name, predictor = opened(model, device)
+    network, tokenizer = predictor.model, predictor.tokenizer
+    layers, heads = (None if one is None else [one] for one in (layer, head))
+    refuse_unknown(attentions(network), layers, heads)
+    forward = read(predictor, text, second, tokens)
+    labels = Labels(tokenizer, forward)
+    with (
+        torch.inference_mode(),
+        recorded_attention(network, layers=layers, heads=heads) as weights,
+        recorded_residuals(network) as states,
+    ):
+        forward.run()
+    views = recorded_views(weights, labels.of)
+    rollouts = _rollouts(views) if layer is None and head is None else []
+    grids = [*_lens(network, tokenizer, states, labels), *_norms(states, labels), *map(_heads, views)]
+    said = " | ".join(forward.texts)
+    said = f"{said} → {forward.says}" if "encoder" in forward.ids else said + forward.says
+    return Inside(name, said, views, rollouts, grids, weights.largest_difference)
+
+
+class Labels:
+    """The tokens of a pass by what looks and what is looked at."""
+
+    def __init__(self, tokenizer: Any, forward: ForwardPass):
+        self._stacks = {stack: tokens_of(tokenizer, ids) for stack, ids in forward.ids.items()}
+        self._written = tokens_of(tokenizer, forward.written)
+
+    def of(self, kind: str) -> tuple[list[str], list[str]]:
+        """The tokens that look, and those looked at: in cross-attention what is about to be written looks."""
+        if kind == "cross":
+            return self._written, self._stacks["encoder"]
+        return self._stacks[kind], self._stacks[kind]
+
+
+def _rollouts(views: list[View]) -> list[View]:
+    means = {
+        view.kind: np.stack([view.present(place).mean(axis=0)[None] for place in range(len(view.layers))])
+        for view in views
+    }
+    found = []
+    for view in views:
+        if view.kind == "cross":
+            rolled = cross_rollout(means["cross"], means["encoder"])
+        else:
+            rolled = rollout(means[view.kind])
+        title = f"rollout of {view.title}"
+        found.append(replace(view, kind=f"{view.kind} rollout", weights=rolled[:, None], heads=[], title=title))
+    return found
+
+
+def _lens(network: Any, tokenizer: Any, states: dict[str, list[Tensor]], labels: Labels) -> list[Grid]:
+    """What each layer would predict, read as the last one is."""
+    read = reader(network)
+    if read is None:
+        return []
+    last = "decoder" if "decoder" in states else "self"
+    stack = states[last]
+    with torch.inference_mode():
+        ids, chances = (found[:, :, 0].cpu() for found in lens(stack, read, 1))
+    cells = [tokens_of(tokenizer, row) for row in ids.tolist()]
+    note = "The likeliest word that each layer's vector would give if it were the last; the darker, the surer."
+    grid = Grid("Logit lens", cells, _depths(stack), labels.of(last)[1], chances.numpy(), note=note)
+    return [replace(grid, numbers=chances.numpy())]
+
+
+def _norms(states: dict[str, list[Tensor]], labels: Labels) -> list[Grid]:
+    found = []
+    for kind, stack in states.items():
+        of = "" if kind == "self" else f" of the {kind}"
+        note = "The length of each token's vector on its way up."
+        norms, tokens = residual_norms(stack).cpu().numpy(), labels.of(kind)[1]
+        found.append(of_numbers(f"Residual norms{of}", norms, _depths(stack), tokens, digits=1, note=note))
+    return found
+
+
+def _depths(stack: list[Tensor]) -> list[str]:
+    return ["embedding", *(f"layer {layer}" for layer in range(len(stack) - 1))]
+
+
+def _heads(view: View) -> Grid:
+    """Where each head looks: shares of its weight, the surest coloured."""
+    shares = ("previous", "itself", "next", "first", "punctuation", "separators")
+    square = view.kind != "cross"
+    shown = shares if square else shares[4:]
+    numbers = ("entropy", "distance") if square else ("entropy",)
+    cells, shades, rows = [], [], []
+    for each in head_statistics(view):
+        rows.append(f"layer {each.layer} head {each.head}")
+        looks = "removed" if each.looks == "nowhere" else each.looks
+        values = [getattr(each, name) for name in (*numbers, *shown)]
+        cells.append([looks, *("" if value is None else f"{value:.2f}" for value in values)])
+        shades.append([0.0] * (1 + len(numbers)) + [float(getattr(each, name) or 0.0) for name in shown])
+    columns = ["looks", *numbers, *shown]
+    distance = "Entropy in bits, distance in tokens" if square else "Entropy in bits"
+    note = (
+        f"{distance}; the others are shares of the weight. Looks: where most of it is beyond chance; everywhere is "
+        "nearly even, at one place is at some one token each time, in order if that moves on with the text, and mixed "
+        "none of these."
+    )
+    return Grid(f"Heads of {view.title}", cells, rows, columns, np.array(shades), note=note)

@@ -1,0 +1,99 @@
+"""What tasks with labelled examples share: what is held out, names of labels, and texts as rows of ids."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.corpus import COMPRESSED
+from manyheads.tasks.language.data import DELIMITER
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+
+HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
+START, EXTRACT = "<start>", "<extract>"
+
+Example = TypeVar("Example")
+
+
+def held_out_numbers(count: int) -> range:
+    """Which of so many examples are kept for validation: every 10th, at most 1,000; of fewer than ten none."""
+    return range(HELD_OUT_EVERY - 1, count, HELD_OUT_EVERY)[:HELD_OUT_MOST]
+
+
+def split(examples: Sequence[Example], what: str) -> tuple[list[Example], list[Example]]:
+    """The examples to learn from, and those that are held out; `what` names them where they are too few."""
+    held = held_out_numbers(len(examples))
+    if not held:
+        raise DataError(f"{len(examples)} {what} are too few to hold some out; give others with --valid")
+    rest = [example for number, example in enumerate(examples) if number not in held]
+    return rest, [examples[number] for number in held]
+
+
+def with_dev(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of the names that are folders with a dev.tsv."""
+    packings = ("", *COMPRESSED)
+    return tuple(name for name in names if any((Path(name) / f"dev.tsv{each}").is_file() for each in packings))
+
+
+def label_names(counts: Counter[str], path: str | Path, what: str, remedy: str) -> tuple[str, ...]:
+    """The labels in order; `what` has one each, and `remedy` says what to do where all have one of their own."""
+    if len(counts) < 2:
+        raise DataError(f"{path}: every {what} has the label {next(iter(counts))}; there must be two or more")
+    if len(counts) == counts.total() > 2:
+        raise DataError(f"{path}: each of its {len(counts):,} {what}s has a label of its own; {remedy}")
+    by_number = all(name.removeprefix("-").isdecimal() for name in counts)
+    return tuple(sorted(counts, key=int if by_number else None))
+
+
+def as_number(label: str, place: str) -> float:
+    """The number that a label is; `place` begins the sentence where it is none."""
+    try:
+        number = float(label)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise DataError(f"{place}: {label!r} is not a number; mend the line, or name other --columns, the number last")
+    return number
+
+
+class Wrapping:
+    """Texts as a model reads them: `<start> text <extract>`, and with two of them `<delimiter>` between; as BERT reads
+    them, `[CLS] text [SEP]` and `[CLS] text [SEP] text [SEP]`.
+
+    What is longer than the model sees loses the end of its first text, and where that would cost more than half of
+    the place, the end of the second too; the marks always stay.
+    """
+
+    def __init__(self, tokenizer: LanguageTokenizer | EncoderTokenizer, context: int):
+        self.tokenizer = tokenizer
+        if isinstance(tokenizer, EncoderTokenizer):
+            self.start, self.between, self.behind = [tokenizer.start], [tokenizer.separator], [tokenizer.separator]
+        elif tokenizer.pieces(tokenizer.encode_wrapped([""])[0]) == [START, EXTRACT]:
+            self.start, self.between, self.behind = ([tokenizer.identity(name)] for name in (START, DELIMITER, EXTRACT))
+        else:  # a classifier that was fine-tuned elsewhere has none of them, and perhaps a template of its own
+            self.start, self.between, self.behind = tokenizer.start, [], tokenizer.behind
+        self.room = context - len(self.start) - len(self.behind)
+        if self.room < 2 + len(self.between):
+            raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
+        self.cut = 0
+        """Rows that were too long."""
+
+    def rows(self, texts: Sequence[tuple[str, ...]]) -> list[list[int]]:
+        """The ids of each text, or of each pair of texts."""
+        flat = iter(self.tokenizer.encode([text.strip() for each in texts for text in each]))
+        return [self._row([next(flat) for _ in each]) for each in texts]
+
+    def _row(self, parts: list[list[int]]) -> list[int]:
+        room = self.room - len(self.between) * (len(parts) - 1)
+        self.cut += sum(map(len, parts)) > room
+        first, *rest = parts
+        if rest:
+            second = rest[0][: max(room // 2, room - len(first))]
+            body = [*first[: room - len(second)], *self.between, *second]
+        else:
+            body = first[:room]
+        # A tokenizer without marks can make nothing of nothing.
+        return [*self.start, *body, *self.behind] or [getattr(self.tokenizer, "end", None) or 0]

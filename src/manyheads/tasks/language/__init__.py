@@ -1,0 +1,1 @@
+"""Language modelling: a text in, what comes next out."""

@@ -1,0 +1,188 @@
+"""The data of a language model: raw text, or pairs of texts, as token ids on disk."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.log import counting, say
+from manyheads.data.corpus import read_pairs
+from manyheads.data.documents import Piece, find_texts, read_documents
+from manyheads.data.store import PairStore
+from manyheads.data.tokens import TokenStore
+from manyheads.tasks.language.recipe import TextData
+from manyheads.tasks.translate.data import say_dropped
+from manyheads.text.language import LanguageTokenizer
+
+CHARACTERS = "characters"
+DELIMITER = "<delimiter>"
+HELD_OUT = 0.1  # of the text, its end: nanoGPT's split
+PIECE_LETTERS = 100_000  # pieces small enough that all cores have some
+PAIRS_HELD_OUT_EVERY = 50
+
+
+class Texts:
+    """The documents of a run, read anew each time they are gone through: a text may be larger than memory."""
+
+    def __init__(self, text: tuple[str, ...], valid: tuple[str, ...], field: str):
+        self.text, self.field = text, field
+        self.valid = valid
+        find_texts(text)
+        find_texts(valid)
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether the end of the text is what is validated on."""
+        return bool(self.text) and not self.valid
+
+    def documents(self, part: str = "train") -> Iterable[Piece]:
+        """Those of the part train or valid."""
+        if not self.text:
+            return _sample_documents(part)
+        return read_documents(find_texts(self.text if part == "train" else self.valid), self.field, PIECE_LETTERS)
+
+    def letters(self, show: Callable[[int], None]) -> Iterator[str]:
+        """The pieces of the text to learn from, each after its letters are counted in what is shown."""
+        return counted((piece.text for piece in self.documents()), show)
+
+
+def _sample_documents(part: str) -> Iterator[Piece]:
+    """The English half of the sample corpus, eight sentences a document."""
+    from manyheads.data.sample import sample_corpus
+
+    sentences = [pair.source for pair in sample_corpus()[part]]
+    return (Piece("\n".join(sentences[first : first + 8]) + "\n", True) for first in range(0, len(sentences), 8))
+
+
+class Pairs:
+    """The pairs of a run, likewise."""
+
+    def __init__(self, data: TextData):
+        self.data = data
+        self._read(data.pairs)
+        self._read(data.valid_pairs)
+
+    def train(self) -> Iterator[tuple[str, str]]:
+        """Those to learn from."""
+        held_out = not self.data.valid_pairs
+        return (
+            pair
+            for number, pair in enumerate(self._read(self.data.pairs), start=1)
+            if not (held_out and number % PAIRS_HELD_OUT_EVERY == 0)
+        )
+
+    def valid(self) -> Iterator[tuple[str, str]]:
+        """Those to validate on."""
+        if self.data.valid_pairs:
+            return self._read(self.data.valid_pairs)
+        numbered = enumerate(self._read(self.data.pairs), start=1)
+        return (pair for number, pair in numbered if number % PAIRS_HELD_OUT_EVERY == 0)
+
+    def letters(self, show: Callable[[int], None]) -> Iterator[str]:
+        """Both sides of all pairs, each after its letters are counted in what is shown."""
+        return counted((side for pair in self._read(self.data.pairs) for side in pair), show)
+
+    def _read(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        fields = (self.data.fields[0], self.data.fields[1]) if self.data.fields else None
+        return read_pairs(pairs=[Path(name) for name in names], fields=fields)
+
+
+def examples_of(data: TextData) -> Texts | Pairs:
+    """What the files of a run hold; each file is looked for, and none read."""
+    return Pairs(data) if data.pairs else Texts(data.text, data.valid, data.field)
+
+
+def train_tokenizer(examples: Texts | Pairs, data: TextData) -> LanguageTokenizer:
+    """The tokenizer of the text, or the one that is given; one for pairs knows what stands between them."""
+    if data.tokenizer and data.tokenizer != CHARACTERS:
+        tokenizer = LanguageTokenizer.load(Path(data.tokenizer))
+    else:
+        with counting("reading the text and training the tokenizer, letters") as show:
+            letters = examples.letters(show)
+            if data.tokenizer == CHARACTERS:
+                tokenizer = LanguageTokenizer.characters(letters)
+            else:
+                tokenizer = LanguageTokenizer.train(letters, data.vocabulary)
+    if isinstance(examples, Texts):
+        return tokenizer
+    # A text alone is a source that waits for its target, here and wherever the tokenizer is opened.
+    return tokenizer.with_special([DELIMITER]).with_template(["$A", DELIMITER], ["$A", DELIMITER, "$B"])
+
+
+def held_out_tokens(tokens: int, most: int) -> int:
+    """How many of the last tokens of a text are for validation."""
+    return min(tokens - int(tokens * (1 - HELD_OUT)), most)
+
+
+def store_text(texts: Texts, tokenizer: LanguageTokenizer, directory: Path) -> None:
+    """Lays the ids of the text down, and those of the text for validation where there is one."""
+    if not texts.holds_out:
+        TokenStore.build(directory / "valid", texts.documents("valid"), tokenizer, end=tokenizer.end)
+    with counting("cutting the text into tokens, letters") as show:
+        train = directory / "train"
+        store = TokenStore.build(train, texts.documents(), tokenizer, end=tokenizer.end, on_progress=show)
+    about = store.about
+    assert about is not None
+    documents = f"{about.documents:,} document{'s' if about.documents > 1 else ''}"
+    say(f"{about.letters:,} letters in {documents}: {len(store):,} tokens of {len(tokenizer):,} kinds")
+
+
+def open_text(directory: Path, most: int) -> tuple[TokenStore, TokenStore]:
+    """The text to learn from and the text to validate on, at most so many tokens of it."""
+    train = TokenStore.open(directory / "train")
+    if (directory / "valid").exists():
+        valid = TokenStore.open(directory / "valid")
+    else:
+        border = len(train) - held_out_tokens(len(train), most)
+        train, valid = train.part(0, border), train.part(border, len(train))
+    valid = valid.part(0, min(len(valid), most))
+    if min(len(train), len(valid)) < 2:
+        raise DataError(
+            f"{len(train)} tokens to train on and {len(valid)} to validate on are too few to predict one from "
+            "another; give more text"
+        )
+    return train, valid
+
+
+def store_pairs(pairs: Pairs, tokenizer: LanguageTokenizer, context: int, directory: Path) -> None:
+    """Lays the ids of the pairs down, each target with its end."""
+    sides, longest = _Sides(tokenizer), (context - 1) // 2
+    try:
+        PairStore.build(directory / "valid", _ended(pairs.valid()), sides, longest=longest)
+    except DataError as error:
+        raise DataError(f"there are no validation pairs; give them with --valid-pairs ({error})") from None
+    with counting("cutting pairs into tokens") as show:
+        store = PairStore.build(directory / "train", _ended(pairs.train()), sides, longest=longest, on_progress=show)
+    say(f"{len(store):,} training pairs, {len(tokenizer):,} kinds of tokens")
+    say_dropped(store, longest, "half of model.context")
+
+
+_END = "\0"  # no text that can be read holds it
+
+
+def _ended(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((source, target + _END if target.strip() else target) for source, target in pairs)
+
+
+class _Sides:
+    """Encodes both sides of pairs, with the end of a text behind targets alone."""
+
+    def __init__(self, tokenizer: LanguageTokenizer):
+        if tokenizer.end is None:
+            raise ConfigError("this tokenizer has no token that ends a text, so that no target could ever be complete")
+        self.tokenizer, self.end = tokenizer, tokenizer.end
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        rows = self.tokenizer.encode([line.removesuffix(_END) for line in lines])
+        return [[*row, self.end] if line.endswith(_END) else row for row, line in zip(rows, lines, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self.tokenizer)
+
+
+def counted(texts: Iterable[str], show: Callable[[int], None]) -> Iterator[str]:
+    """The texts one by one, each after its letters are counted in what is shown."""
+    letters = 0
+    for text in texts:
+        letters += len(text)
+        show(letters)
+        yield text

@@ -1,0 +1,172 @@
+"""What a language model makes of text it has not seen: perplexity and bits, and questions with choices."""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.log import counting
+from manyheads.data.corpus import read_lines
+from manyheads.data.documents import Piece
+from manyheads.generate.score import log_probabilities, windows
+from manyheads.generate.steps import NO_END
+
+if TYPE_CHECKING:
+    from manyheads.tasks.language.use import LanguageModel
+
+WINDOWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """How well a text is predicted, by four yardsticks of its length; `nats` are all of it together."""
+
+    nats: float
+    tokens: int
+    letters: int
+    bytes: int
+    words: int
+    """Words between spaces, and newlines, as word-level corpora count them."""
+    window: int
+    stride: int
+
+    @property
+    def loss(self) -> float:
+        """In nats by token."""
+        return self.nats / self.tokens
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(self.loss)
+
+    @property
+    def word_perplexity(self) -> float:
+        return math.exp(min(self.nats / self.words, 700.0))
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / math.log(2) / self.bytes
+
+    @property
+    def bits_per_character(self) -> float:
+        return self.nats / math.log(2) / self.letters
+
+
+def score_text(model: "LanguageModel", pieces: Iterable[Piece], *, stride: int | None = None) -> TextScores:
+    """Predicts every token of every document once, in windows of the model's context that move on by `stride`.
+
+    Unset, the stride is half of the context: behind the first window each token is predicted from at least half a
+    context before it. A document's first token is predicted from what begins a text; its end is not predicted.
+    """
+    context: int = model.model.config.context
+    stride = max(context // 2, 1) if stride is None else stride
+    if not 1 <= stride <= context:
+        raise ConfigError(f"the stride is {stride}; it must be at least 1 and at most the model's context, {context}")
+    begun = model.tokenizer.start or ([] if model.vocabulary.end == NO_END else [model.vocabulary.end])
+    nats, tokens, letters, size, words = 0.0, 0, 0, 0, 0
+    ids: list[int] = []
+    with counting("predicting tokens") as show:
+        for piece in pieces:
+            ids += model.tokenizer.encode([piece.text])[0]
+            letters, size = letters + len(piece.text), size + len(piece.text.encode("utf-8", "replace"))
+            words += len(piece.text.split()) + piece.text.count("\n")
+            if not piece.ends:
+                continue
+            document, ids = ids, []
+            # Without anything that begins a text, its first token is read and not predicted.
+            rows = (
+                windows(document, begun, context, stride)
+                if begun
+                else windows(document[1:], document[:1], context, stride)
+            )
+            for first in range(0, len(rows), WINDOWS_AT_ONCE):
+                found = log_probabilities(model.model, rows[first : first + WINDOWS_AT_ONCE])
+                nats -= sum(each.total for each in found)
+                tokens += sum(each.tokens for each in found)
+                show(tokens)
+    if not tokens:
+        raise DataError("there is no token to predict in this text")
+    return TextScores(nats, tokens, letters, size, max(words, 1), context, stride)
+
+
+def text_table(scores: TextScores) -> str:
+    """The scores as lines to print."""
+    return (
+        f"perplexity          {scores.perplexity:10.3f}   by token, {scores.tokens:,} of them\n"
+        f"perplexity by word  {scores.word_perplexity:10.3f}   {scores.words:,} words, newlines counted as such\n"
+        f"bits per byte       {scores.bits_per_byte:10.4f}   {scores.bytes:,} bytes\n"
+        f"bits per character  {scores.bits_per_character:10.4f}   {scores.letters:,} characters\n"
+        f"loss                {scores.loss:10.4f}   nats by token\n"
+        f"window {scores.window} tokens, stride {scores.stride}"
+    )
+
+
+@dataclass(frozen=True)
+class ChoiceScores:
+    """How often the right candidate is the likeliest: as it is, and by the log-probability of a character."""
+
+    questions: int
+    accuracy: float
+    normalised: float
+
+
+@dataclass(frozen=True)
+class ChoiceQuestion:
+    """A beginning, candidates to go on with, and the number of the right one."""
+
+    context: str
+    choices: list[str]
+    answer: int
+
+
+def read_choice_questions(path: Path) -> list[ChoiceQuestion]:
+    """One JSON object a line: {"context": …, "choices": […], "answer": number from 0}."""
+    questions = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            question = ChoiceQuestion(entry["context"], entry["choices"], entry["answer"])
+            right = isinstance(question.context, str) and isinstance(question.choices, list)
+            right = (
+                right and len(question.choices) > 1 and all(isinstance(each, str) and each for each in question.choices)
+            )
+            right = right and type(question.answer) is int and 0 <= question.answer < len(question.choices)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            right = False
+        if not right:
+            raise DataError(
+                f'{path}, line {number}: not a question; write {{"context": "…", "choices": ["…", "…"], "answer": 0}}, '
+                "with at least two choices and the answer's number counted from 0"
+            )
+        questions.append(question)
+    if not questions:
+        raise DataError(f"{path} has no questions")
+    return questions
+
+
+def score_choices(model: "LanguageModel", questions: list[ChoiceQuestion]) -> ChoiceScores:
+    """Zero-shot, as GPT-2 was tested: each candidate's log-probability behind the context, nothing being trained."""
+    rows = [(question.context, choice) for question in questions for choice in question.choices]
+    totals = [each.total for each in model.log_probabilities(rows)]
+    counts = [len(question.choices) for question in questions]
+    plain = normalised = 0
+    for question, begin in zip(questions, accumulate(counts, initial=0)):
+        found = totals[begin : begin + len(question.choices)]
+        by_letter = [total / len(choice) for total, choice in zip(found, question.choices)]
+        plain += found.index(max(found)) == question.answer
+        normalised += by_letter.index(max(by_letter)) == question.answer
+    return ChoiceScores(len(questions), plain / len(questions), normalised / len(questions))
+
+
+def choice_table(scores: ChoiceScores) -> str:
+    """The scores as lines to print."""
+    return (
+        f"accuracy             {100 * scores.accuracy:6.2f} %   of {scores.questions:,} questions, by log-probability\n"
+        f"accuracy, normalised {100 * scores.normalised:6.2f} %   by log-probability a character"
+    )

@@ -1,0 +1,154 @@
+"""Training a language model: its presets, its objective and its metric."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.data.store import PairStore
+from manyheads.data.tokens import JoinedBatches, TokenBatches
+from manyheads.models import gpt, llama
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.tasks.card import model_card
+from manyheads.tasks.language.data import (
+    DELIMITER,
+    Pairs,
+    Texts,
+    examples_of,
+    open_text,
+    store_pairs,
+    store_text,
+    train_tokenizer,
+)
+from manyheads.tasks.language.recipe import FAMILIES, LanguageRecipe, TextData
+from manyheads.tasks.task import Asked, Task, refuse_other_family
+from manyheads.text.language import LanguageTokenizer
+from manyheads.train.config import TrainConfig
+from manyheads.train.objectives import Loss, language_loss
+
+PRESETS = {**gpt.PRESETS, **llama.PRESETS}
+MODELS = {"gpt": (GPT, GPTConfig), "llama": (Llama, LlamaConfig)}
+VOCABULARIES = {"gpt1": 40_478, "llama2_7b": 32_000, "llama3_8b": 128_256, "llama_small": 49_152}
+LAPTOP = ("gpt2_tiny", "gpt2_baby", "llama_tiny", "llama_baby", "transformer_decoder")
+
+
+class LanguageModelling(Task):
+    """From raw text, or pairs of texts, to a language model."""
+
+    Recipe = LanguageRecipe
+    Processor = LanguageTokenizer
+    metrics = ("loss",)
+    from_processor = ("vocabulary", "end")
+    usual_preset = "gpt2_tiny"
+    own_data = ("text", "pairs")
+
+    @classmethod
+    def begin(cls, asked: Asked) -> LanguageRecipe:
+        return cls.blank(asked.table) if "family" in asked.table and not asked.preset else super().begin(asked)
+
+    @classmethod
+    def sample(cls) -> LanguageRecipe:
+        """The sample text, learned within a minute on two cores."""
+        train = adamw(steps=600, warmup=50, learning_rate=3e-3, beta2=0.99, valid_every=200, checkpoint_every=200)
+        model = replace(gpt.gpt2_tiny(), context=64)
+        return LanguageRecipe(data=TextData(vocabulary=1000, rows=16), model=model, train=train)
+
+    @classmethod
+    def preset(cls, name: str) -> LanguageRecipe:
+        """A GPU's batches for the large ones, a laptop's for the small ones."""
+        if name not in PRESETS:
+            raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
+        family = "llama" if name in llama.PRESETS else "gpt"
+        if name in LAPTOP:
+            data = TextData(vocabulary=8000 if name == "transformer_decoder" else 4096)
+            train = adamw(steps=5000, warmup=100, learning_rate=1e-3, beta2=0.99, valid_every=250, checkpoint_every=250)
+        else:
+            # GPT-2 and GPT-3 saw half a million tokens an update, which train.accumulate can make of these batches.
+            data = TextData(vocabulary=VOCABULARIES.get(name, 50_257), rows=8)
+            train = adamw(steps=100_000, warmup=2000, learning_rate=6e-4, beta2=0.95, patience=10, compile=True)
+        return LanguageRecipe(family=family, data=data, model=PRESETS[name](), train=train)
+
+    @classmethod
+    def blank(cls, table: dict[str, Any]) -> LanguageRecipe:
+        family = str(table.get("family", "gpt"))
+        model = MODELS[family][1]() if family in MODELS else None
+        refuse_other_family(family, model, FAMILIES)
+        return LanguageRecipe(family=family, model=model)
+
+    def check(self, *, new: bool) -> None:
+        if new:
+            examples_of(self.recipe.data)
+
+    def network(self) -> type[GPT] | type[Llama]:
+        return MODELS[self.recipe.family][0]
+
+    def read(self) -> Texts | Pairs:
+        return examples_of(self.recipe.data)
+
+    def train_processor(self, examples: Texts | Pairs) -> LanguageTokenizer:
+        return train_tokenizer(examples, self.recipe.data)
+
+    def store(self, examples: Texts | Pairs, directory: Path) -> None:
+        if isinstance(examples, Pairs):
+            store_pairs(examples, self.processor, self.recipe.model.context, directory)
+        else:
+            store_text(examples, self.processor, directory)
+
+    def open(self, directory: Path) -> None:
+        if self.recipe.data.pairs:
+            self.train, self.valid = (PairStore.open(directory / part) for part in ("train", "valid"))
+        else:
+            self.train, self.valid = open_text(directory, self.recipe.data.valid_tokens)
+
+    def build(self, body: None) -> nn.Module:
+        return self.network()(replace(self.recipe.model, vocabulary=len(self.processor), end=self.processor.end))
+
+    def batches(self) -> TokenBatches | JoinedBatches:
+        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
+
+    def _batches(self, store: Any, **order: Any) -> TokenBatches | JoinedBatches:
+        data, context = self.recipe.data, self.recipe.model.context
+        if not data.pairs:
+            return TokenBatches(store, rows=data.rows, length=context, **order)
+        tokens = max(data.rows * context // 3, 1)  # of the target; source and padding about double it
+        delimiter = self.processor.identity(DELIMITER)
+        return JoinedBatches(store, tokens=tokens, pad=0, delimiter=delimiter, counts=data.learn, **order)
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        return self._loss(model, batch, smoothing=self.recipe.train.smoothing)
+
+    def _loss(self, model: nn.Module, batch: Any, smoothing: float = 0.0) -> Loss:
+        end = self.processor.end if self.recipe.data.document_mask else None
+        return language_loss(model, batch, smoothing=smoothing, document_end=end)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Negative log-likelihood a token, each window for itself, and the perplexity that it is."""
+        device = next(model.parameters()).device
+        batches = self._batches(self.valid, seed=0, shuffle=False)
+        losses = [self._loss(model, batch.to(device)) for batch in batches.epoch(0)]
+        loss = float(torch.stack([each.likelihood for each in losses]).double().sum())
+        loss /= sum(each.tokens for each in losses)
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+
+    def card(self, which: str, scores: dict[str, float]) -> str:
+        about = f"""
+A decoder-only Transformer; these are its weights {which}. `manyheads generate`, `manyheads.LanguageModel` and, where
+`config.json` says gpt2, openai-gpt or llama, `transformers` open this directory.
+"""
+        meaning = "Loss is the negative log-likelihood of a token, in nats; perplexity is its exponential."
+        tag, title = "text-generation", "A language model"
+        return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
+
+
+def adamw(**changes: Any) -> TrainConfig:
+    """How GPTs are trained: AdamW, a cosine, no label smoothing; the kept model is the one with the least loss."""
+    usual = {"optimizer": "adamw", "weight_decay": 0.1, "schedule": "cosine", "smoothing": 0.0, "best_by": "loss"}
+    return TrainConfig(**{**usual, **changes})
+
+
+TASK = LanguageModelling

@@ -1,0 +1,289 @@
+"""Language models: a model directory in, text that goes on out; how that is scored and looked into."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, overload
+
+import torch
+from torch import Tensor
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.documents import find_texts, read_documents
+from manyheads.generate.beam import beam_search
+from manyheads.generate.greedy import decoded
+from manyheads.generate.prompts import PromptSteps, prompt_steps
+from manyheads.generate.sample import Sampler, Sampling
+from manyheads.generate.score import Scored, log_probabilities
+from manyheads.generate.steps import NO_END, Hypothesis, Vocabulary
+from manyheads.look.walk import Section
+from manyheads.models.gpt import GPT
+from manyheads.models.llama import Llama
+from manyheads.tasks.inside.conclusions import candidates, concluded
+from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_second
+from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.language import scoring
+from manyheads.tasks.language.recipe import Evaluation
+from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_texts
+from manyheads.tasks.task import Predictor, listed
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.stream import TextStream
+
+ROWS_AT_ONCE = 64  # prompts and samples in one batch
+
+
+@dataclass
+class Completion:
+    """What a model wrote behind a prompt, and why it stopped: end (of the text), stop (string) or length."""
+
+    prompt: str
+    text: str = ""
+    tokens: int = 0
+    reason: str = "length"
+
+
+class LanguageModel(Predictor):
+    """A language model that is ready to use: a model of ours, or a GPT-2, GPT or Llama checkpoint as it is."""
+
+    what = "a language model"
+    kinds = (GPT, Llama)
+    scored_on = Evaluation
+    continues = True
+    exact: ClassVar[dict[str, Any]] = {"precision": "float32"}
+
+    def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
+        super().__init__(model, tokenizer)
+        self.vocabulary = Vocabulary.of(model.config, tokenizer)
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> Self:
+        """Precision auto is bfloat16 on a GPU, which halves what each token has to read, and float32 elsewhere."""
+        if precision not in ("auto", "float32", "bfloat16"):
+            raise ConfigError(f"precision is '{precision}'; it can be auto, float32 or bfloat16")
+        found = super().load(path, device=device)
+        half = precision == "bfloat16" or (precision == "auto" and found.device.type == "cuda")
+        found.model.to(torch.bfloat16 if half else torch.float32)
+        return found
+
+    @overload
+    def generate(
+        self,
+        prompt: str = "",
+        *,
+        tokens: int = 200,
+        stop: Sequence[str] = (),
+        stream: Literal[False] = False,
+        **how: Any,
+    ) -> str: ...
+
+    @overload
+    def generate(
+        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[True], **how: Any
+    ) -> Iterator[str]: ...
+
+    def generate(
+        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: bool = False, **how: Any
+    ) -> str | Iterator[str]:
+        """What follows the prompt, at most `tokens` tokens of it; with `stream`, piece by piece as it comes.
+
+        `how` are fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
+        """
+        pieces = self.stream([prompt], tokens=tokens, stop=stop, sampling=Sampling(**how))
+        texts = (piece for _, piece in pieces if piece)
+        return texts if stream else "".join(texts)
+
+    def complete(
+        self,
+        prompts: Sequence[str],
+        *,
+        tokens: int = 200,
+        samples: int = 1,
+        stop: Sequence[str] = (),
+        sampling: Sampling | None = None,
+    ) -> list[list[Completion]]:
+        """`samples` completions of each prompt, many prompts at a time; each is what it would be alone."""
+        prompts = listed(prompts, "complete", "prompts")
+        found: list[list[Completion]] = []
+        # Dynamic NTK turns all rows by the longest one, so that rows of different lengths may not meet.
+        late = self.model.config.positions.scaling == "dynamic_ntk"
+        at_once = 1 if late or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
+        for first in range(0, len(prompts), at_once):
+            group = prompts[first : first + at_once]
+            rows = [Completion(prompt) for prompt in group for _ in range(samples)]
+            for row, piece in self.stream(
+                group, tokens=tokens, samples=samples, stop=stop, sampling=sampling, completions=rows
+            ):
+                rows[row].text += piece
+            found += [rows[place : place + samples] for place in range(0, len(rows), samples)]
+        return found
+
+    def stream(
+        self,
+        prompts: Sequence[str],
+        *,
+        tokens: int = 200,
+        samples: int = 1,
+        stop: Sequence[str] = (),
+        sampling: Sampling | None = None,
+        completions: list[Completion] | None = None,
+    ) -> Iterator[tuple[int, str]]:
+        """Pieces of text as they come, each with the number of its row; rows are each prompt `samples` times."""
+        if samples < 1 or tokens < 1:
+            raise ConfigError(f"{samples} samples of {tokens} tokens are asked for; both must be at least 1")
+        encoded = self.encode(prompts)
+        rows = [row for row in encoded for _ in range(samples)]
+        streams = [sample for _ in encoded for sample in range(samples)]
+        completions = completions or [Completion("") for _ in rows]
+        sampler = Sampler(
+            sampling or Sampling(), rows, streams, self.model.config.vocabulary, self.vocabulary.never, self.device
+        )
+        return self._streamed(encoded, samples, tokens, self._ending(sampler), stop, completions)
+
+    def _streamed(
+        self,
+        encoded: list[list[int]],
+        samples: int,
+        tokens: int,
+        choose: Callable,
+        stop: Sequence[str],
+        completions: list[Completion],
+    ) -> Iterator[tuple[int, str]]:
+        texts = [TextStream(self.tokenizer, stop) for _ in completions]
+        limits = torch.full((len(completions),), tokens)
+        running = [True] * len(completions)
+        capacity = max(map(len, encoded)) + tokens
+        with torch.inference_mode():
+            steps = prompt_steps(self.model, encoded, capacity, samples)
+            for rows, newest in decoded(steps, limits, self.vocabulary, choose):
+                for row, identity in zip(rows.tolist(), newest.tolist(), strict=True):
+                    if not running[row]:
+                        continue
+                    piece, done = "", completions[row]
+                    if identity == self.vocabulary.end:
+                        done.reason, running[row] = "end", False
+                    else:
+                        done.tokens += 1
+                        piece = texts[row].push(identity)
+                        if texts[row].stopped:
+                            running[row], limits[row] = False, 0
+                        elif done.tokens == tokens:
+                            running[row] = False
+                    piece += "" if running[row] else texts[row].finish()
+                    if texts[row].stopped:
+                        done.reason = "stop"
+                    if piece:
+                        yield row, piece
+            steps.close()
+
+    def search(self, prompts: Sequence[str], *, tokens: int = 200, beam: int = 4, alpha: float = 0.0) -> list[str]:
+        """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""
+        if beam < 1 or tokens < 1:
+            raise ConfigError(f"a beam of {beam} and {tokens} tokens are asked for; both must be at least 1")
+        found: list[Hypothesis] = []
+        with torch.inference_mode():
+            for row in self.encode(prompts):
+                steps = PromptSteps(self.model, [row], len(row) + tokens, beam)
+                limits = torch.tensor([tokens], device=self.device)
+                found.append(beam_search(steps, limits, self.vocabulary, beams=beam, alpha=alpha)[0][0])
+        return self.tokenizer.decode([each.ids for each in found])
+
+    def continued(self, ids: list[int], tokens: int) -> list[int]:
+        """What greedy search adds to these ids, at most so many and without an end."""
+        sampler = Sampler(
+            *(Sampling(temperature=0.0), [ids], [0], self.model.config.vocabulary, self.vocabulary.never, self.device)
+        )
+        with torch.inference_mode():
+            steps = prompt_steps(self.model, [ids], len(ids) + tokens)
+            found = decoded(steps, torch.tensor([tokens]), self.vocabulary, self._ending(sampler))
+            added = [int(newest) for _, newest in found]
+            steps.close()
+        return [each for each in added if each != self.vocabulary.end]
+
+    def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
+        """How likely each continuation is behind its beginning, whose border is a border of tokens too.
+
+        A beginning that is longer than the model sees loses its oldest tokens.
+        """
+        begun = self._encoded([beginning for beginning, _ in rows])
+        rest = self.tokenizer.encode([continuation for _, continuation in rows])
+        for (_, continuation), ids in zip(rows, rest):
+            if not 0 < len(ids) <= self.model.config.context:
+                raise ConfigError(
+                    f"{continuation[:40]!r} has {len(ids)} tokens; what is scored must have at least one and fit the "
+                    f"model's {self.model.config.context}"
+                )
+        return log_probabilities(self.model, list(zip(begun, rest)))
+
+    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Prompts as ids, behind what begins a text and before what the model was taught to wait for."""
+        rows, context = self._encoded(prompts), self.model.config.context
+        for prompt, row in zip(prompts, rows):
+            if len(row) > context:
+                raise ConfigError(
+                    f"the prompt {prompt[:40]!r}… has {len(row)} tokens, but the model sees {context}; shorten it"
+                )
+        return rows
+
+    def _encoded(self, prompts: Sequence[str]) -> list[list[int]]:
+        tokenizer, end = self.tokenizer, self.vocabulary.end
+        rows = [tokenizer.start + ids + tokenizer.behind for ids in tokenizer.encode(list(prompts), special=True)]
+        if not all(rows) and end == NO_END:
+            raise ConfigError("this model knows no beginning of a text; give a prompt")
+        return [row or [end] for row in rows]
+
+    def evaluate(self, asked: Evaluation) -> str:
+        """Perplexity and bits of text, or accuracy on questions with choices."""
+        if asked.text and asked.choices:
+            raise ConfigError("--text and --choices ask for different things; give one of them")
+        if asked.choices:
+            questions = scoring.read_choice_questions(Path(asked.choices))
+            return scoring.choice_table(scoring.score_choices(self, questions))
+        documents = read_documents(find_texts(_asked_text(asked)), asked.field)
+        return scoring.text_table(scoring.score_text(self, documents, stride=asked.stride))
+
+    def measure(self, asked: Evaluation, by: str | None) -> Measure:
+        documents = list(read_documents(find_texts(_asked_text(asked)), asked.field))
+        return Measure("loss", self.model, lambda: scoring.score_text(self, documents).loss)
+
+    def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
+        """A text, and behind it what the model goes on with."""
+        refuse_second(second, "a language model reads one text")
+        model, row = self.model, self.encode([text])[0]
+        if len(row) + tokens > model.config.context:
+            raise DataError(
+                f"{text!r:.60} has {len(row):,} tokens and {tokens:,} more are asked for, but the model reads "
+                f"{model.config.context:,}; shorten it, or ask for fewer"
+            )
+        written = self.continued(row, tokens) if tokens else []
+        ids = row + written
+        says = self.tokenizer.decode([written])[0] if written else ""
+        return ForwardPass((text,), {"self": ids}, lambda: model(one_row(model, ids)), written, says)
+
+    def conclusion(self, read: ForwardPass, output: Tensor, count: int) -> Section:
+        grid = candidates("candidates", output[0, -1], self.tokenizer, count)
+        return concluded("The last token's logits, over the whole vocabulary, say what comes next.", grid)
+
+    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
+        return [*same_decoder_logits(self.model), *same_texts(self.model, sentences, beam)]
+
+    def _ending(self, sampler: Sampler) -> Callable:
+        """The sampler with all ids that end a text made one."""
+        others = [end for end in getattr(self.model.config, "other_ends", ()) if end != self.vocabulary.end]
+        if not others:
+            return sampler
+        ends = torch.tensor(others, device=self.device)
+
+        def choose(logits, rows):
+            ids = sampler(logits, rows)
+            return torch.where(torch.isin(ids, ends), self.vocabulary.end, ids)
+
+        return choose
+
+
+def _asked_text(asked: Evaluation) -> tuple[str, ...]:
+    if not asked.text:
+        raise ConfigError("there is nothing to score a language model on: give --text, or --choices")
+    return asked.text
+
+
+PREDICTOR = LanguageModel

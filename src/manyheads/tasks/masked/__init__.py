@@ -1,0 +1,1 @@
+"""Masked language modelling: a text with hidden words in, the words out."""

@@ -1,0 +1,64 @@
+"""The data of BERT's pre-training: raw text as sentences of token ids on disk."""
+
+from pathlib import Path
+from typing import Any
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.log import counting, say
+from manyheads.data.masked_batches import MaskedBatches
+from manyheads.data.sentences import SentenceStore
+from manyheads.tasks.language.data import HELD_OUT, Texts
+from manyheads.tasks.masked.recipe import MaskedData
+from manyheads.text.encoder import EncoderTokenizer
+
+
+def train_tokenizer(texts: Texts, data: MaskedData) -> EncoderTokenizer:
+    """The tokenizer of the text, or the one that is given."""
+    if data.tokenizer:
+        tokenizer = EncoderTokenizer.load(Path(data.tokenizer))
+        if tokenizer.mask is None:
+            raise ConfigError(f"{data.tokenizer} has no [MASK], which a word is hidden behind; give another tokenizer")
+        return tokenizer
+    with counting("reading the text and training the tokenizer, letters") as show:
+        return EncoderTokenizer.train(texts.letters(show), data.vocabulary, lowercase=data.lowercase)
+
+
+def store_sentences(texts: Texts, tokenizer: EncoderTokenizer, context: int, directory: Path) -> None:
+    """Lays the ids of all sentences down, and those of the text for validation where there is one."""
+    longest = longest_sentence(context)
+    if not texts.holds_out:
+        SentenceStore.build(directory / "valid", texts.documents("valid"), tokenizer, longest=longest)
+    with counting("cutting the text into tokens, letters") as show:
+        train = directory / "train"
+        store = SentenceStore.build(train, texts.documents(), tokenizer, longest=longest, on_progress=show)
+    documents = len(store.documents) - 1
+    say(f"{len(store):,} sentences in {documents:,} documents: {store.tokens:,} tokens of {len(tokenizer):,} kinds")
+
+
+def open_sentences(directory: Path, most: int) -> tuple[SentenceStore, SentenceStore]:
+    """The sentences to learn from and those to validate on, at most so many tokens of them."""
+    train = SentenceStore.open(directory / "train")
+    if not (directory / "valid").exists():
+        return train.split(HELD_OUT, most)
+    valid = SentenceStore.open(directory / "valid")
+    return train, valid.split(1.0, most)[1] if valid.tokens > most else valid
+
+
+def longest_sentence(context: int) -> int:
+    """How many tokens a sentence may have, so that any two fit into a row."""
+    if context < 5:
+        raise ConfigError(f"model.context is {context}, which leaves no place for two texts; raise it")
+    return (context - 3) // 2
+
+
+def batches_of(store: SentenceStore, tokenizer: EncoderTokenizer, context: int, **settings: Any) -> MaskedBatches:
+    """Batches of a store with the marks of its tokenizer; `settings` are those of MaskedBatches."""
+    marks = {name: getattr(tokenizer, name) for name in ("start", "separator", "mask", "pad")}
+    special = (tokenizer.unknown,)
+    return MaskedBatches(store, length=context, vocabulary=len(tokenizer), special=special, **marks, **settings)
+
+
+def refuse_unknown_words(store: SentenceStore, tokenizer: EncoderTokenizer) -> None:
+    """Where no word can be hidden there is nothing to validate on."""
+    if (store.ids[store.sentences[0] : store.sentences[-1]] == tokenizer.unknown).all():
+        raise DataError("every word to validate on is unknown to the tokenizer; give other text with --valid")

@@ -1,0 +1,1 @@
+"""Claims that a command proves on the user's own model or recipe."""

@@ -1,0 +1,84 @@
+"""The proof that a killed run resumes bit for bit, on the user's own recipe."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from manyheads.core.configs import read_toml
+from manyheads.core.errors import ConfigError, ManyheadsError
+from manyheads.core.log import say
+from manyheads.tasks.task import TASKS, task_of
+from manyheads.train.checkpoint import Checkpoints, first_difference
+
+
+def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | None:
+    """The first tensor in which an uninterrupted run and one killed at a random step and resumed differ, or None."""
+    file = recipe / "recipe.toml" if recipe.is_dir() else recipe
+    if not file.is_file():
+        raise ConfigError(f"{file} does not exist; give a recipe in TOML or a run directory")
+    if steps < 3:
+        raise ConfigError(f"{steps} steps leave nothing to kill in the middle of; use at least 3")
+    every = max(steps // 5, 1)
+    kill_at = random.Random(seed).randint(every, steps - 1)
+    changes = [f"train.steps={steps}", f"train.checkpoint_every={every}", "train.keep=5", "train.average=3"]
+    changes += [f"train.valid_every={steps + 1}", "train.log_every=1"]
+    with tempfile.TemporaryDirectory(prefix="manyheads-prove-") as directory:
+        whole, killed, log = (Path(directory) / name for name in ("whole", "killed", "log"))
+        table = read_toml(file)
+        task = str(table.get("task", "translate"))
+        own = task_of(task).own_data if task in TASKS else ()
+        if own and not set(own) & set(table.get("data", {})):
+            say("the recipe names no data: this proof runs on the sample corpus")
+        say(f"a run of {steps} steps, undisturbed")
+        _finish(_start(log, task, "--recipe", str(file), "--out", str(whole), "--set", *changes), log)
+        say(f"the same run, killed with SIGKILL once it has done step {kill_at}, with a checkpoint every {every}")
+        process = _start(log, task, "--recipe", str(file), "--out", str(killed), "--set", *changes)
+        _kill_after(process, log, killed / "metrics.jsonl", kill_at)
+        say("that run, resumed")
+        _finish(_start(log, task, "--out", str(killed), "--resume"), log)
+        ends = [Checkpoints(run / "checkpoints", keep=5, every=every).newest() for run in (whole, killed)]
+        if ends[0] is None or ends[1] is None or ends[0].name != ends[1].name:
+            raise ManyheadsError(f"the two runs ended at different checkpoints: {ends[0]} and {ends[1]}")
+        return first_difference(ends[0], ends[1]) or _models_differ(whole / "model", killed / "model")
+
+
+def _models_differ(one: Path, other: Path) -> str | None:
+    same = (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    return None if same else "the saved model, model/model.safetensors"
+
+
+def _start(log: Path, task: str, *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "manyheads", "train", task, *arguments]
+    # Into a file, not a pipe: nobody reads while the run is watched, and a full pipe would stop it.
+    with log.open("w", encoding="utf-8") as errors:
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+
+
+def _finish(process: subprocess.Popen, log: Path) -> None:
+    if process.wait():
+        errors = log.read_text(encoding="utf-8").strip()
+        raise ManyheadsError(f"training failed: {errors.splitlines()[-1] if errors else 'no word why'}")
+
+
+def _kill_after(process: subprocess.Popen, log: Path, metrics: Path, step: int) -> None:
+    while process.poll() is None:
+        if metrics.exists() and _last_step(metrics) >= step:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            return
+        time.sleep(0.01)
+    _finish(process, log)
+    say("it was done before it could be killed; more --steps make a better proof")
+
+
+def _last_step(metrics: Path) -> int:
+    lines = metrics.read_text(encoding="utf-8").splitlines()
+    try:
+        return json.loads(lines[-1])["step"] if lines else 0
+    except ValueError:
+        return 0

@@ -1,0 +1,121 @@
+"""Training an embedder as Sentence-BERT was (Reimers and Gurevych 2019), from pairs with or without scores."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.data.example_batches import ExampleStore
+from manyheads.data.similarity_batches import SimilarityBatches, is_scored
+from manyheads.interop.directory import load_embedder
+from manyheads.models.bert import Bert, BertEmbedder
+from manyheads.tasks.card import model_card
+from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.labelled import Wrapping
+from manyheads.tasks.metrics import number_scores
+from manyheads.tasks.similarity.data import Found, read_all, store_pairs, train_tokenizer
+from manyheads.tasks.similarity.recipe import SimilarityData, SimilarityRecipe
+from manyheads.tasks.task import Asked
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.train.objectives import Loss, label_loss, likeness, similarity_loss
+
+WITH_SCORES, WITHOUT_SCORES = ("spearman", "pearson", "loss"), ("accuracy", "loss")
+
+
+class Similarity(FineTuning):
+    """From pairs of texts to an embedder."""
+
+    Recipe = SimilarityRecipe
+    metrics = tuple(dict.fromkeys(WITH_SCORES + WITHOUT_SCORES))
+
+    @classmethod
+    def sized(cls, asked: Asked) -> SimilarityRecipe:
+        """With the sizes of a model, and what it makes of a text."""
+        if asked.pre_trained is None:
+            return super().sized(asked)
+        model, _ = load_embedder(Path(asked.pre_trained))
+        longest = model.longest if model.longest < model.config.context else None
+        data = SimilarityData(pooling=model.pooling, normalised=model.normalised, longest=longest)
+        # What ends a text follows from the tokenizer.
+        return SimilarityRecipe(data=data, model=replace(model.config, separator=None))
+
+    def count_examples(self) -> tuple[int, str]:
+        found = read_all(self.recipe.data, quiet=True)
+        return len(found.train), (WITHOUT_SCORES if found.valid.scores is None else WITH_SCORES)[0]
+
+    def read(self) -> Found:
+        return read_all(self.recipe.data)
+
+    def train_processor(self, examples: Found) -> EncoderTokenizer:
+        return train_tokenizer(examples, self.recipe.data)
+
+    def store(self, examples: Found, directory: Path) -> None:
+        context = self.recipe.model.context
+        longest = min(self.recipe.data.longest or context, context)
+        store_pairs(examples, Wrapping(self.processor, longest), directory)
+
+    def open(self, directory: Path) -> None:
+        self.train, self.valid = (ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid"))
+        self.scored = is_scored(self.valid)
+        known, found = WITH_SCORES if self.scored else WITHOUT_SCORES, self.recipe.train.best_by
+        if found not in known:
+            raise ConfigError(f"train.best_by is {found}, which is not for this task; use {' or '.join(known)}")
+        if self.scored:
+            number_scores([0.0], [0.0])  # what it needs may not be installed, which is better known now
+
+    def on_top(self, body: Bert) -> BertEmbedder:
+        data = self.recipe.data
+        return BertEmbedder(body, data.pooling, data.normalised, data.longest)
+
+    def batches(self) -> SimilarityBatches:
+        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
+
+    def _batches(self, store: ExampleStore, **order: Any) -> SimilarityBatches:
+        return SimilarityBatches(store, size=self.recipe.data.examples, **order)
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        return similarity_loss(model, batch)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """How cosines follow scores, or how many of a hundred first texts have their own second text nearest."""
+        device = next(model.parameters()).device
+        loss, found, labels = torch.zeros((), device=device), [], []
+        for batch in self._batches(self.valid, seed=0, shuffle=False).epoch(0):
+            batch = batch.to(device)
+            scores = likeness(model(batch.ids, batch.lengths), batch.candidates)
+            loss += label_loss(scores, batch.labels)
+            found.append(scores[:, 0] if self.scored else scores.argmax(dim=1))
+            labels.append(batch.labels)
+        predicted, truth, count = torch.cat(found), torch.cat(labels), len(self.valid)
+        mean = float(loss) / count
+        if not self.scored:
+            return {"loss": mean, "accuracy": 100 * float((predicted == truth).sum()) / count}
+        scored = number_scores(predicted.cpu().numpy(), truth.cpu().numpy())
+        return {"loss": mean, "spearman": 100 * scored.spearman, "pearson": 100 * scored.pearson}
+
+    def card(self, which: str, scores: dict[str, float]) -> str:
+        pooled = {"mean": "the mean of its tokens' vectors", "cls": "the vector of its first token"}
+        shape = pooled.get(self.recipe.data.pooling, "the largest of each number in its tokens' vectors")
+        scored = "the cosine of two texts is their score"
+        aim = scored if is_scored(self.train) else "a text finds the one it belongs to by its cosine"
+        known = {
+            "spearman": "Spearman's and Pearson's correlations of cosines with scores are in percent; loss is the "
+            "squared error of a\ncosine",
+            "accuracy": "accuracy is the percent of texts whose nearest in the batch is their own; loss is the "
+            "negative\nlog-likelihood of that one",
+        }
+        about = f"""
+An encoder that gives each text one vector, {shape}, trained on {len(self.train):,} pairs of texts so that
+{aim}; these are its weights {which}.
+`manyheads embed`, `manyheads similar`, `manyheads.Embedder` and sentence-transformers'
+`SentenceTransformer` open this directory.
+"""
+        meaning = f"Of these, {'; '.join(text for name, text in known.items() if name in scores)}."
+        names = {"pipeline_tag": "sentence-similarity", "title": "An embedder", "library": "sentence-transformers"}
+        return model_card(self.recipe, scores, about=about, meaning=meaning, **names)
+
+
+TASK = Similarity

@@ -1,0 +1,1 @@
+"""Tagging: a sentence in, a label for each of its words out."""

@@ -1,0 +1,52 @@
+"""What there is to choose when a tagger is trained or scored."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from manyheads.core.errors import ConfigError
+from manyheads.tasks.classify.recipe import ExampleEvaluation as Evaluation
+from manyheads.tasks.task import ENCODER_PRESETS, Files, FineTune, Recipe, lazily, refuse_below
+from manyheads.train.config import TrainConfig
+
+__all__ = ["RECIPE", "Evaluation", "TagData", "TagRecipe"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagData:
+    """Which sentences a tagger learns from, and how they are cut into tokens and batches."""
+
+    train: Files = ()
+    """Files in CoNLL's columns, plain, .gz or .xz: a word and its label a line, a blank line between sentences."""
+    valid: Files = ()
+    """Sentences for validation; without any, every 10th is held out, up to 1,000."""
+    columns: tuple[str, ...] = ()
+    """Numbers (from 1) of the columns of the word and of its label; unset: the first and the last."""
+    vocabulary: int = 8000
+    """Tokens of the tokenizer that is trained, where no pre-trained model brings its own."""
+    lowercase: bool = False
+    """Whether the tokenizer that is trained makes capitals small; names are told by theirs."""
+    examples: int = 32
+    """Sentences in a batch, or windows of those that are longer than the model reads."""
+
+    def __post_init__(self):
+        if self.valid and not self.train:
+            raise ConfigError("data.valid is given without data.train; give both or neither")
+        refuse_below("data", self, 1, "examples")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TagRecipe(Recipe):
+    """Train a tagger, which labels each word of a sentence (names, parts of speech): an encoder (BERT)."""
+
+    presets = ENCODER_PRESETS
+    try_next = "echo 'a sentence' | manyheads tag {out}"
+
+    task: str = "tag"
+    """What is trained."""
+    data: TagData = field(default_factory=TagData)
+    fine_tune: FineTune = field(default_factory=FineTune)
+    model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+
+RECIPE = TagRecipe

@@ -1,0 +1,118 @@
+"""Fine-tuning to label words, as BERT was to find names (Devlin et al. 2019, section 5.3)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.data.tag_batches import NOTHING, TagBatches, TagStore
+from manyheads.models.bert import Bert, BertTagger
+from manyheads.tasks.card import model_card
+from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.metrics import entity_scores
+from manyheads.tasks.tag.data import (
+    Tagged,
+    Windowing,
+    are_entities,
+    least_windows,
+    read_all,
+    store_sentences,
+    train_tokenizer,
+)
+from manyheads.tasks.tag.recipe import TagRecipe
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.train.objectives import Loss, tag_loss, tagging_loss
+
+
+class Tagging(FineTuning):
+    """From sentences of labelled words to a tagger."""
+
+    Recipe = TagRecipe
+    metrics = ("f1", "accuracy", "loss")
+
+    def count_examples(self) -> tuple[int, str]:
+        found = read_all(self.recipe.data, quiet=True)
+        return least_windows(found.train, self.recipe.model.context), "f1" if found.entities else "accuracy"
+
+    def read(self) -> Tagged:
+        return read_all(self.recipe.data)
+
+    def train_processor(self, examples: Tagged) -> EncoderTokenizer:
+        return train_tokenizer(examples, self.recipe.data)
+
+    def store(self, examples: Tagged, directory: Path) -> None:
+        store_sentences(examples, Windowing(self.processor, self.recipe.model.context), directory)
+
+    def open(self, directory: Path) -> None:
+        """Whatever validation would stumble over is said here."""
+        self.names = tuple(json.loads((directory / "tags.json").read_text(encoding="utf-8"))["names"])
+        self.train, self.valid = (TagStore.load(directory / f"{part}.safetensors") for part in ("train", "valid"))
+        found = (self.names[number] for number in np.unique(self.valid.labels) if number != NOTHING)
+        self.entities = are_entities(found)
+        if self.entities:
+            entity_scores([["B-name"]], [["B-name"]])  # says what is not installed
+        elif self.recipe.train.best_by == "f1":
+            raise ConfigError(
+                "train.best_by is f1, but no label in validation is of an entity (B-…, I-…); use accuracy or loss"
+            )
+
+    def on_top(self, body: Bert) -> BertTagger:
+        return BertTagger(body, self.names)
+
+    def batches(self) -> TagBatches:
+        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
+
+    def _batches(self, store: TagStore, **order: Any) -> TagBatches:
+        return TagBatches(store, size=self.recipe.data.examples, **order)
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        return tagging_loss(model, batch)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Negative log-likelihood of a word's label, how many of a hundred words are right, and F1 of entities."""
+        store, device = self.valid, next(model.parameters()).device
+        batches = self._batches(store, seed=0, shuffle=False)
+        loss, predicted = torch.zeros((), device=device), np.full_like(store.labels, NOTHING)
+        for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
+            batch = batch.to(device)
+            scores = model(batch.ids, batch.lengths)
+            loss += tag_loss(scores, batch.labels)
+            for number, row in zip(numbers, scores.argmax(dim=-1).cpu().numpy()):
+                place = store.place(number)
+                predicted[place] = row[: place.stop - place.start]
+        asked = store.labels != NOTHING
+        right = int((predicted == store.labels)[asked].sum())
+        found = {"loss": float(loss) / int(asked.sum()), "accuracy": 100 * right / int(asked.sum())}
+        return {**found, "f1": self._f1(predicted)} if self.entities else found
+
+    def _f1(self, predicted: np.ndarray) -> float:
+        store = self.valid
+        spelt = [
+            [[self.names[number] for number in sentence] for sentence in store.by_sentence(values)]
+            for values in (predicted, store.labels)
+        ]
+        f1 = entity_scores(*spelt).f1
+        assert f1 is not None  # there are entities in truth
+        return 100 * f1
+
+    def card(self, which: str, scores: dict[str, float]) -> str:
+        count = self.train.sentences
+        about = f"""
+An encoder with one linear layer on the state of each word's first piece, trained on {count:,} sentences as BERT was
+fine-tuned to find names (Devlin et al. 2019); these are its weights {which}. Its labels are
+{", ".join(self.names)}.
+`manyheads tag`, `manyheads.Tagger` and transformers' `AutoModelForTokenClassification` open this directory.
+"""
+        meaning = """
+Accuracy is in percent of the words; F1, where there is one, is of entities as the CoNLL shared tasks counted them, in
+percent; loss is the negative log-likelihood of a label.
+"""
+        tag, title = "token-classification", "A tagger"
+        return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
+
+
+TASK = Tagging

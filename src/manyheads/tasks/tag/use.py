@@ -1,0 +1,143 @@
+"""Taggers: a model directory in, a label for each word of a sentence out; how that is scored and looked into."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from manyheads.core.errors import ConfigError
+from manyheads.data.columns import TaggedSentence, read_columns
+from manyheads.data.example_batches import grouped, padded
+from manyheads.look.grid import Grid
+from manyheads.look.walk import Section
+from manyheads.models.bert import BertTagger
+from manyheads.tasks.classify.use import asked_files
+from manyheads.tasks.inside.conclusions import concluded
+from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_second
+from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.metrics import EntityScores, entity_scores, entity_table
+from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
+from manyheads.tasks.tag.data import Window, Windowing, refuse_unknown
+from manyheads.tasks.tag.recipe import Evaluation
+from manyheads.tasks.task import Predictor, listed
+from manyheads.text.encoder import EncoderTokenizer
+
+CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
+
+
+@dataclass(frozen=True)
+class Tag:
+    """The likeliest label of a word."""
+
+    word: str
+    label: str
+    probability: float
+
+
+class Tagger(Predictor):
+    """A tagger that is ready to use: a model of ours, or a `BertForTokenClassification`.
+
+    A label is read at the first piece of each word. A sentence longer than the model reads is taken in overlapping
+    windows, each word where it has most context.
+    """
+
+    what = "a tagger"
+    kinds = (BertTagger,)
+    scored_on = Evaluation
+
+    def __init__(self, model: BertTagger, tokenizer: EncoderTokenizer):
+        super().__init__(model, tokenizer)
+        self.names = model.names
+        self._windowing = Windowing(tokenizer, model.config.context)
+
+    def __call__(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Tag]]:
+        """The likeliest label of each word; many sentences at a time give each what it would get alone.
+
+        A string is split at white space, a list is taken as words.
+        """
+        words = self._words(sentences)
+        return [
+            [Tag(word, self.names[place], probability) for word, probability, place in zip(row, *_best(found))]
+            for row, found in zip(words, self.probabilities(words))
+        ]
+
+    def probabilities(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[Tensor]:
+        """[words, labels] of each sentence; on the CPU."""
+        windows = self._windowing.windows(self._words(sentences))
+        found = iter(self._read([window for each in windows for window in each]))
+        nothing = torch.zeros(0, len(self.names))
+        return [torch.cat([nothing, *(next(found) for _ in each)]) for each in windows]
+
+    @torch.inference_mode()
+    def _read(self, windows: list[Window]) -> list[Tensor]:
+        """The probabilities of each window's words, computed with others of about its length."""
+        found: list[Tensor] = [torch.empty(0)] * len(windows)
+        for places in grouped([len(window.ids) for window in windows], CELLS_AT_ONCE):
+            ids, lengths = padded([windows[place].ids for place in places])
+            scores = self.model(ids.to(self.device), lengths.to(self.device)).float().softmax(dim=-1).cpu()
+            for place, row in zip(places, scores):
+                found[place] = row[windows[place].places]
+        return found
+
+    def _words(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+        sentences = listed(sentences, "a tagger", "sentences")
+        words = [sentence.split() if isinstance(sentence, str) else list(sentence) for sentence in sentences]
+        strange = next((word for row in words for word in row if not isinstance(word, str)), None)
+        if strange is not None:
+            raise ConfigError(f"{strange!r:.60} is given where a tagger takes a word; a sentence is a string or words")
+        return words
+
+    def evaluate(self, asked: Evaluation) -> str:
+        """Accuracy of words, and precision, recall and F1 of entities, in all and by type."""
+        return entity_table(score_tags(self, self._tagged(asked)))
+
+    def measure(self, asked: Evaluation, by: str | None) -> Measure:
+        sentences = self._tagged(asked)
+        accuracy = lambda: 100 * score_tags(self, sentences).accuracy  # noqa: E731
+        return Measure("accuracy", self.model, accuracy, more_is_better=True)
+
+    def _tagged(self, asked: Evaluation) -> list[TaggedSentence]:
+        """The sentences of files whose labels the tagger has."""
+        found = {name: read_columns(Path(name), asked.columns) for name in asked_files(asked, "a tagger")}
+        for name, sentences in found.items():
+            refuse_unknown(name, sentences, self.names, "the model")
+        return [sentence for sentences in found.values() for sentence in sentences]
+
+    def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
+        refuse_second(second, "a tagger reads one text")
+        window = Windowing(self.tokenizer, sys.maxsize).windows([text.split()])[0][0]
+        refuse_long(text, window.ids, self.model.config.context)
+        return one_forward(self.model, window.ids, (text,), places=list(window.places))
+
+    def conclusion(self, read: ForwardPass, output: Tensor, count: int) -> Section:
+        best, places = output[0, read.places].float().softmax(dim=-1).max(dim=-1)
+        cells = [[self.names[place], f"{chance:.4f}"] for place, chance in zip(places.tolist(), best.tolist())]
+        shades = torch.stack((torch.zeros_like(best), best), dim=1).cpu().numpy()
+        words = read.texts[0].split()
+        grid = Grid("labels", cells, words, ["label", "probability"], shades, "softmax(x W + b)")
+        return concluded("The label of a word is read at its first piece.", grid)
+
+    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
+        return same_vectors(self.model.body, sentences)
+
+
+def _best(probabilities: Tensor) -> tuple[list[float], list[int]]:
+    highest, places = probabilities.max(dim=1)
+    return highest.tolist(), places.tolist()
+
+
+def score_tags(tagger: Tagger, sentences: list[TaggedSentence], *, path: str | Path = "the sentences") -> EntityScores:
+    """Compares what a tagger says with the labels of sentences; `path` is the file that a message names.
+
+    A label that the model does not have is refused.
+    """
+    refuse_unknown(path, sentences, tagger.names, "the model")
+    found = tagger([sentence.words for sentence in sentences])
+    predicted = [[tag.label for tag in tags] for tags in found]
+    return entity_scores(predicted, [list(sentence.labels) for sentence in sentences])
+
+
+PREDICTOR = Tagger

@@ -1,0 +1,1 @@
+"""Translation: sentences in one language in, the same in another out."""

@@ -1,0 +1,90 @@
+"""What there is to choose when a translator is trained or scored."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from manyheads.core.errors import ConfigError
+from manyheads.tasks.task import Files, Recipe, lazily
+from manyheads.train.config import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairData:
+    """Which sentence pairs a translator learns from, and how they are cut into tokens and batches."""
+
+    source: Files = ()
+    """Files with one source sentence a line, plain, .gz or .xz; no files at all: the sample corpus."""
+    target: Files = ()
+    """Files with their translations, line by line."""
+    pairs: Files = ()
+    """Files with both: .tsv or .jsonl, plain, .gz or .xz."""
+    fields: tuple[str, ...] = ()
+    """Which columns (from 1) or JSON fields of `pairs` are source and target; unset: 1 and 2, or source and target."""
+    valid_source: Files = ()
+    """Validation files; without any, every 50th training pair is held out, up to 1,000."""
+    valid_target: Files = ()
+    """Their translations."""
+    valid_pairs: Files = ()
+    """Validation files with both."""
+    tokenizer: str | None = None
+    """A tokenizer.json; unset: byte-level BPE of `vocabulary` tokens is trained on both languages."""
+    vocabulary: int = 8000
+    """Tokens of the tokenizer that is trained."""
+    longest: int = 256
+    """Pairs with a side of more tokens are dropped, and counted."""
+    batch_tokens: int = 4096
+    """Target tokens of a batch, padding included."""
+
+    def __post_init__(self):
+        refuse_fields(self.fields)
+        for side in ("", "valid_"):
+            sources, targets = getattr(self, f"{side}source"), getattr(self, f"{side}target")
+            if len(sources) != len(targets):
+                raise ConfigError(f"{len(sources)} files in data.{side}source, {len(targets)} in data.{side}target")
+        if (self.valid_source or self.valid_pairs) and not (self.source or self.pairs):
+            raise ConfigError("validation files are given, but no training files; give both or neither")
+        if self.batch_tokens < 1 or self.longest < 2:
+            raise ConfigError("data.batch_tokens must be at least 1 and data.longest at least 2")
+
+
+def refuse_fields(names: tuple[str, ...]) -> None:
+    """A pair has two fields."""
+    if names and len(names) != 2:
+        raise ConfigError(f"data.fields names {len(names)} fields; it must name two, source and target")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateRecipe(Recipe):
+    """Train a translator: an encoder-decoder Transformer from sentence pairs."""
+
+    presets = "transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big"
+    try_next = "echo 'a sentence' | manyheads translate {out}"
+
+    task: str = "translate"
+    """What is trained."""
+    data: PairData = field(default_factory=PairData)
+    model: Any = field(default_factory=lazily("manyheads.models.transformer", "TransformerConfig"))
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What a translator is scored on."""
+
+    source: Files = ()
+    """For a translator: one sentence a line; plain, .gz or .xz."""
+    target: Files = ()
+    """Reference translations, line by line."""
+    pairs: Files = ()
+    """Both in one file: .tsv or .jsonl."""
+    fields: tuple[str, ...] = ()
+    """The columns (from 1) or JSON fields of source and target."""
+    beam: int = 4
+    """Beam width; 1 is greedy search."""
+    alpha: float = 0.6
+    """Length penalty; 0 is none."""
+    out: str | None = None
+    """Save the translations here, one a line."""
+
+
+RECIPE = TranslateRecipe

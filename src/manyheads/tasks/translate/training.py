@@ -1,0 +1,118 @@
+"""Training a translator: its presets, its objective and its metric."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from manyheads.core.errors import ConfigError
+from manyheads.data.batching import PairBatches
+from manyheads.data.corpus import read_pairs
+from manyheads.data.store import PairStore
+from manyheads.models.transformer import PRESETS, Transformer, transformer_tiny
+from manyheads.tasks.card import model_card
+from manyheads.tasks.task import Task
+from manyheads.tasks.translate.data import Corpus, check_files, store_pairs, train_tokenizer
+from manyheads.tasks.translate.recipe import PairData, TranslateRecipe
+from manyheads.tasks.translate.use import decode_all, mean_loss, score
+from manyheads.text.tokenizer import Tokenizer
+from manyheads.train.config import TrainConfig
+from manyheads.train.objectives import Loss, translation_loss
+
+
+class Translation(Task):
+    """From sentence pairs to a translator."""
+
+    Recipe = TranslateRecipe
+    Processor = Tokenizer
+    metrics = ("bleu", "loss")
+    from_processor = ("vocabulary", "pad", "start", "end")
+    usual_preset = "transformer_small"
+    own_data = ("source", "pairs")
+
+    @classmethod
+    def sample(cls) -> TranslateRecipe:
+        """The sample corpus, learned within three minutes on two cores."""
+        train = TrainConfig(
+            steps=1500, warmup=300, learning_rate=3e-3, schedule="cosine", valid_every=500, checkpoint_every=250
+        )
+        model = replace(transformer_tiny(), dropout=0.05)
+        return TranslateRecipe(data=PairData(vocabulary=3000, batch_tokens=1000), model=model, train=train)
+
+    @classmethod
+    def preset(cls, name: str) -> TranslateRecipe:
+        """A GPU's batches for base and big, a laptop's for the small ones."""
+        if name not in PRESETS:
+            raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
+        model = PRESETS[name]()
+        if name in ("transformer_base", "transformer_big"):
+            steps = 100_000 if name == "transformer_base" else 300_000
+            data = PairData(vocabulary=37_000, batch_tokens=25_000)
+            return TranslateRecipe(data=data, model=model, train=TrainConfig(steps=steps, average=5))
+        train = TrainConfig(steps=20_000, warmup=2000, valid_every=1000, patience=10, average=5)
+        return TranslateRecipe(model=model, train=train)
+
+    def check(self, *, new: bool) -> None:
+        data, positions = self.recipe.data, self.recipe.model.positions
+        if new:
+            check_files(data)
+        if positions.kind == "learned" and data.longest > positions.length:
+            raise ConfigError(
+                f"data.longest lets pairs of {data.longest} tokens in, but model.positions.length ends at "
+                f"{positions.length}; lower the one or raise the other"
+            )
+
+    def network(self) -> type[Transformer]:
+        return Transformer
+
+    def read(self) -> Corpus:
+        return Corpus(self.recipe.data)
+
+    def train_processor(self, examples: Corpus) -> Tokenizer:
+        return train_tokenizer(examples)
+
+    def store(self, examples: Corpus, directory: Path) -> None:
+        store_pairs(examples, self.processor, directory)
+
+    def open(self, directory: Path) -> None:
+        self.train = PairStore.open(directory / "train")
+        pairs = list(read_pairs(pairs=[directory / "valid.jsonl"]))
+        self.references = [target for _, target in pairs]
+        self.sources = self.processor.encode([source for source, _ in pairs])
+        self.valid = PairStore.from_ids(self.sources, self.processor.encode(self.references))
+
+    def build(self, body: None) -> Transformer:
+        special = {name: getattr(self.processor, name) for name in ("pad", "start", "end")}
+        return Transformer(replace(self.recipe.model, vocabulary=len(self.processor), **special))
+
+    def batches(self) -> PairBatches:
+        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
+
+    def _batches(self, store: PairStore, **order: Any) -> PairBatches:
+        return PairBatches(store, tokens=self.recipe.data.batch_tokens, pad=self.processor.pad, **order)
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        return translation_loss(model, batch, smoothing=self.recipe.train.smoothing)
+
+    def validate(self, model: Any) -> dict[str, float]:
+        """Negative log-likelihood a token, and BLEU of greedy search."""
+        loss = mean_loss(model, self._batches(self.valid, seed=0, shuffle=False))
+        found = decode_all(model, self.sources, beam=1, scored=False)
+        scores = score(self.processor.decode([beams[0].ids for beams in found]), self.references)
+        self.signature = scores.bleu_signature
+        return {"loss": loss, "bleu": scores.bleu}
+
+    def card(self, which: str, scores: dict[str, float]) -> str:
+        pairs = len(self.train)
+        about = f"""
+An encoder-decoder Transformer (Vaswani et al. 2017), trained on {pairs:,} sentence pairs; these are its weights
+{which}. `manyheads translate`, `manyheads.Translator` and, where `config.json` says `"model_type": "marian"`,
+`transformers.MarianMTModel` and CTranslate2 open this directory.
+"""
+        meaning = f"BLEU is of greedy search (`{self.signature}`); loss is the negative log-likelihood of a token."
+        tag, title = "translation", "A translator"
+        return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
+
+
+TASK = Translation

@@ -1,0 +1,253 @@
+"""Translating: a model directory in, sentences in other words out; how that is scored and looked into."""
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.batching import PairBatches
+from manyheads.data.corpus import read_pairs
+from manyheads.data.store import PairStore
+from manyheads.generate.beam import beam_search, length_penalty
+from manyheads.generate.greedy import greedy
+from manyheads.generate.steps import CachedSteps, Hypothesis, Steps, Vocabulary
+from manyheads.look.grid import Grid
+from manyheads.look.walk import Section
+from manyheads.models.transformer import Transformer
+from manyheads.tasks.inside.conclusions import LOGITS, concluded
+from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
+from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
+from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
+from manyheads.train.objectives import translation_loss
+
+EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and these (Vaswani et al. 2017, section 6.1)
+ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
+BATCH_CELLS = 28_000  # source and cache positions of one batch of sentences
+LOSS_TOKENS = 4000  # target tokens of a batch whose loss is measured
+BEAM = 4
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One candidate: its text and its score, the log-probability divided by the length penalty."""
+
+    text: str
+    score: float
+
+
+class Translator(Predictor):
+    """A translator that is ready to use: a model of ours, or a MarianMTModel checkpoint with a tokenizer.json."""
+
+    what = "a translator"
+    kinds = (Transformer,)
+    scored_on = Evaluation
+    ranked_by = ("loss", "bleu")
+
+    def translate(self, sentences: Sequence[str], *, beam: int = BEAM, alpha: float = 0.6) -> list[str]:
+        """The best translation of each sentence, in order; beam 1 is greedy search, a blank sentence stays blank."""
+        return [found[0].text for found in self._search(sentences, beam, alpha, count=1, scored=False)]
+
+    def candidates(
+        self, sentences: Sequence[str], *, beam: int = BEAM, alpha: float = 0.6, count: int = 4
+    ) -> list[list[Translation]]:
+        """The best `count` translations of each sentence with their scores, best first."""
+        return self._search(sentences, beam, alpha, count, scored=True)
+
+    def _search(
+        self, sentences: Sequence[str], beam: int, alpha: float, count: int, scored: bool
+    ) -> list[list[Translation]]:
+        sentences = listed(sentences, "translate", "sentences")
+        if beam < 1 or not 1 <= count <= beam:
+            raise ConfigError(f"{count} candidates of a beam of {beam}: the beam must be at least 1 and hold them all")
+        if not 0 <= alpha < math.inf:
+            raise ConfigError(f"the length penalty alpha is {alpha}; it must be at least 0, which is none")
+        full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
+        rows = self.tokenizer.encode([sentences[place] for place in full])
+        found = [row[:count] for row in decode_all(self.model, rows, beam=beam, alpha=alpha, scored=scored)]
+        texts = iter(self.tokenizer.decode([hypothesis.ids for row in found for hypothesis in row]))
+        results = [[Translation("", 0.0)] for _ in sentences]
+        for place, row in zip(full, found, strict=True):
+            # One line in is one line out, whatever the model writes.
+            results[place] = [Translation(" ".join(next(texts).split("\n")), hypothesis.score) for hypothesis in row]
+        return results
+
+    def evaluate(self, asked: Evaluation) -> str:
+        """BLEU, cased and lower-cased, and chrF, with their signatures."""
+        pairs = _asked_pairs(asked)
+        if not pairs:
+            raise DataError("the test set has no sentences")
+        found = self.translate([pair[0] for pair in pairs], beam=asked.beam, alpha=asked.alpha)
+        scores = score(found, [pair[1] for pair in pairs])
+        if asked.out:
+            Path(asked.out).write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
+        return (
+            f"BLEU        {scores.bleu:6.2f}   {scores.bleu_signature}\n"
+            f"BLEU, lower {scores.bleu_lower:6.2f}   {scores.bleu_lower_signature}\n"
+            f"chrF        {scores.chrf:6.2f}   {scores.chrf_signature}"
+        )
+
+    def measure(self, asked: Evaluation, by: str | None) -> Measure:
+        """The loss a token, or BLEU of greedy search; without any data on the run's own validation set."""
+        own = None if self.path is None else self.path / "data" / "valid.jsonl"
+        if own and own.is_file() and not (asked.source or asked.pairs):
+            pairs = list(read_pairs(pairs=[own]))
+        else:
+            pairs = _asked_pairs(asked)
+        sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+        if by == "bleu":
+            bleu = lambda: score(self.translate(sources, beam=1), targets).bleu  # noqa: E731
+            return Measure("BLEU", self.model, bleu, more_is_better=True)
+        store = PairStore.from_ids(self.tokenizer.encode(sources), self.tokenizer.encode(targets))
+        batches = PairBatches(store, tokens=LOSS_TOKENS, pad=self.tokenizer.pad, seed=0, shuffle=False)
+        return Measure("loss", self.model, torch.inference_mode()(lambda: mean_loss(self.model, batches)))
+
+    def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
+        """A sentence and its translation, the one given or the one that beam search finds."""
+        model, tokenizer, config = self.model, self.tokenizer, self.model.config
+        row = tokenizer.encode([text])[0]
+        most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
+        refuse_long(text, row, most)
+        if second is None:
+            found = decode_all(model, [row], beam=BEAM)[0][0].ids
+            # One that was cut at its limit has no end.
+            written, says = [*found, config.end][: min(len(row) + EXTRA_TOKENS, most)], tokenizer.decode([found])[0]
+        else:
+            written, says = tokenizer.encode([second])[0], second
+            refuse_long(second, written, most)
+        before = [config.start, *written[:-1]]
+        ids = {"encoder": row, "decoder": before}
+        return ForwardPass((text,), ids, lambda: model(one_row(model, row), one_row(model, before)), written, says)
+
+    def conclusion(self, read: ForwardPass, output: Tensor, count: int) -> Section:
+        best = output[0].float().softmax(dim=-1).topk(min(count, output.shape[-1]), dim=-1)
+        words = [tokens_of(self.tokenizer, each) for each in best.indices.tolist()]
+        shades = best.values.cpu().numpy()
+        cells = [[f"{word} {chance:.2f}" for word, chance in zip(*row)] for row in zip(words, shades)]
+        columns = [str(place) for place in range(1, len(cells[0]) + 1)]
+        note = "A row for each token read so far, the likeliest next token first."
+        rows = tokens_of(self.tokenizer, read.ids["decoder"])
+        grid = Grid("next tokens", cells, rows, columns, shades, f"softmax({LOGITS} + b)", note)
+        said = (
+            "The decoder's last states, compared with every token of the vocabulary, say what comes next; beam search "
+        )
+        return concluded(f"{said}with {BEAM} beams chose among them.", grid)
+
+    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
+        return [*same_logits(self.model), *same_translations(self.model, decode_all, sentences, beam)]
+
+
+def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
+    refuse_fields(asked.fields)
+    if not (asked.pairs or (asked.source and asked.target)):
+        raise ConfigError("there is nothing to score a translator on: give --source and --target, or --pairs")
+    sources, targets, pairs = ([Path(name) for name in names] for names in (asked.source, asked.target, asked.pairs))
+    fields = (asked.fields[0], asked.fields[1]) if asked.fields else None
+    return list(read_pairs(sources=sources, targets=targets, pairs=pairs, fields=fields))
+
+
+def mean_loss(model: Any, batches: PairBatches) -> float:
+    """The negative log-likelihood of a token, over all batches."""
+    device = next(model.parameters()).device
+    losses = [translation_loss(model, batch.to(device)) for batch in batches.epoch(0)]
+    return sum(float(each.likelihood) for each in losses) / sum(each.tokens for each in losses)
+
+
+def decode_all(
+    model: Transformer,
+    rows: list[list[int]],
+    *,
+    beam: int,
+    alpha: float = 0.6,
+    steps: Callable[..., Steps] = CachedSteps,
+    batch_cells: int = BATCH_CELLS,
+    limit: int | None = None,
+    scored: bool = True,
+) -> list[list[Hypothesis]]:
+    """Decodes rows of source ids, batched with others of their length, and gives the beams of each, in order.
+
+    Greedy search has scores only if they are asked for; `steps` and `limit` are for proofs and benchmarks.
+    """
+    device = next(model.parameters()).device
+    config = model.config
+    # A table of positions ends where it ends.
+    most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
+    vocabulary = Vocabulary(end=config.end, never=(config.pad,))
+    found: list[list[Hypothesis]] = [[] for _ in rows]
+    with torch.inference_mode():
+        for places in _batches_by_length(rows, batch_cells, beam):
+            batch = [rows[place] for place in places]
+            limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch])
+            memory, mask = _encoded(model, batch, device)
+            stepper = steps(model, memory, mask, int(limits.max()), beam)
+            if beam == 1:
+                results = [
+                    [Hypothesis(one.ids, one.score / float(length_penalty(min(len(one.ids) + 1, last), alpha)))]
+                    for one, last in zip(
+                        greedy(stepper, limits, vocabulary, scored=scored), limits.tolist(), strict=True
+                    )
+                ]
+            else:
+                results = beam_search(stepper, limits.to(device), vocabulary, beams=beam, alpha=alpha)
+            for place, result in zip(places, results, strict=True):
+                found[place] = result
+    return found
+
+
+def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """The memory of rows that are sorted by length, and its mask; each piece of the batch is padded for itself."""
+    memory = torch.zeros(len(rows), max(map(len, rows)), model.config.width, device=device)
+    mask = torch.zeros(len(rows), 1, 1, memory.shape[1], dtype=torch.bool, device=device)
+    for first in range(0, len(rows), ENCODED_AT_ONCE):
+        piece = [torch.tensor(row) for row in rows[first : first + ENCODED_AT_ONCE]]
+        source = pad_sequence(piece, batch_first=True, padding_value=model.config.pad).to(device)
+        place = slice(first, first + len(piece)), slice(source.shape[1])
+        memory[place] = model.encode(source)[0].to(memory.dtype)
+        mask[:, 0, 0][place] = source != model.config.pad
+    return memory, mask
+
+
+def _batches_by_length(rows: list[list[int]], batch_cells: int, beam: int) -> list[list[int]]:
+    """Places of rows, longest first, in batches whose cells stay within the budget; one row at least."""
+    batches: list[list[int]] = []
+    for place in sorted(range(len(rows)), key=lambda place: (-len(rows[place]), place)):
+        longest = len(rows[batches[-1][0]]) if batches else 0
+        if not batches or (len(batches[-1]) + 1) * (longest + beam * (longest + EXTRA_TOKENS)) > batch_cells:
+            batches.append([])
+        batches[-1].append(place)
+    return batches
+
+
+@dataclass(frozen=True)
+class Scores:
+    """BLEU and chrF of a test set with the signatures that say how they were computed."""
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    bleu_lower: float
+    bleu_lower_signature: str
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
+    """sacreBLEU's BLEU, cased and lower-cased, and chrF."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    metrics = (BLEU(), CHRF(), BLEU(lowercase=True))
+    found = []
+    for metric in metrics:
+        found += [metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())]
+    return Scores(*found)
+
+
+PREDICTOR = Translator
