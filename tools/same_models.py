@@ -71,7 +71,9 @@ def runs(data: Path, out: Path) -> dict[str, list[str]]:
     bert = ("--preset", "bert_tiny")
     return {
         "translate-sample": ["translate", "--set", *FEW, "train.average=2"],
-        "translate-pairs": ["translate", "--pairs", f"{data}/pairs.tsv", "--preset", "transformer_tiny", "--set", *TINY],
+        "translate-pairs": [
+            *("translate", "--pairs", f"{data}/pairs.tsv", "--preset", "transformer_tiny", "--set", *TINY),
+        ],
         "translate-rotary": [
             *("translate", "--pairs", f"{data}/pairs.tsv", "--preset", "transformer_tiny"),
             *("--set", *TINY, "model.positions.kind=rotary", "train.accumulate=2"),
@@ -157,7 +159,8 @@ def main() -> None:
             if options.compare:
                 changed = sorted(set(before[name].items()) ^ set(found[name].items()))
                 different += bool(changed)
-                print(f"{name}: {'the same' if not changed else 'DIFFERS in ' + ', '.join({file for file, _ in changed})}")
+                files = ", ".join({file for file, _ in changed})
+                print(f"{name}: {f'DIFFERS in {files}' if changed else 'the same'}")
             else:
                 print(name, flush=True)
     if not options.compare:

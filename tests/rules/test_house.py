@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "manyheads"
 FILES = sorted(SOURCE.rglob("*.py"))
+TOOLS = sorted((ROOT / "tools").rglob("*.py"))
 COMMANDS = [
     [],
     ["train"],
@@ -113,7 +114,7 @@ def test_imports_only_point_down():
 
 
 def test_style():
-    passes(tool("ruff"), "check", "src", "tests")
+    passes(tool("ruff"), "check", "src", "tests", "tools")
 
 
 def test_types():
@@ -123,7 +124,7 @@ def test_types():
     assert done.returncode == 0, done.stdout[-3000:]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", [*FILES, *TOOLS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_can_be_read_in_one_sitting(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) < 400
 

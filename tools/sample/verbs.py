@@ -12,7 +12,7 @@ and no adverb of time; `posture` forbids the perfect, where Germans north and so
 
 from dataclasses import dataclass
 
-from manyheads.data.sample.prepositions import MANNERS
+from tools.sample.prepositions import MANNERS
 
 _VERBS = """
 dance : tanzen

@@ -4,10 +4,10 @@ import random
 from dataclasses import replace
 from functools import cache
 
-from manyheads.data.sample.clauses import DEFINITE_DETERMINERS, Adverbial, Clause, Phrase
-from manyheads.data.sample.lexicon import ADJECTIVES, Adjective, Noun, nouns_tagged
-from manyheads.data.sample.prepositions import MANNERS, PLACES, PREPOSITIONS
-from manyheads.data.sample.verbs import FRAMES, VERBS, Frame
+from tools.sample.clauses import DEFINITE_DETERMINERS, Adverbial, Clause, Phrase
+from tools.sample.lexicon import ADJECTIVES, Adjective, Noun, nouns_tagged
+from tools.sample.prepositions import MANNERS, PLACES, PREPOSITIONS
+from tools.sample.verbs import FRAMES, VERBS, Frame
 
 PRONOUNS = ("I", "you", "he", "she", "we", "they")
 POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 
-from manyheads.data.sample.builder import BE, PAST_TENSES, TIMES, Builder, adjectives_for
-from manyheads.data.sample.clauses import Adverbial, Clause, Phrase, Relative, Sentence, sentence
-from manyheads.data.sample.lexicon import ADJECTIVES, NOUNS, Adjective
-from manyheads.data.sample.questions import POSTURES, lasting, location, open_question, takes_place, yes_or_no
-from manyheads.data.sample.verbs import FRAMES, VERBS
-from manyheads.data.sample.wording import (
+from tools.sample.builder import BE, PAST_TENSES, TIMES, Builder, adjectives_for
+from tools.sample.clauses import Adverbial, Clause, Phrase, Relative, Sentence, sentence
+from tools.sample.lexicon import ADJECTIVES, NOUNS, Adjective
+from tools.sample.questions import POSTURES, lasting, location, open_question, takes_place, yes_or_no
+from tools.sample.verbs import FRAMES, VERBS
+from tools.sample.wording import (
     after_main,
     asked,
     attempted,

@@ -1,7 +1,7 @@
 """English: noun phrases, verb groups with do-support, and the order of a clause."""
 
-from manyheads.data.sample.clauses import Adverbial, Clause, Phrase
-from manyheads.data.sample.german import join
+from tools.sample.clauses import Adverbial, Clause, Phrase
+from tools.sample.german import join
 
 OBJECT_PRONOUNS = {"I": "me", "he": "him", "she": "her", "we": "us", "they": "them", "who": "whom"}
 BE = {"present": {"I": "am", "he": "is"}, "past": {"I": "was", "he": "was"}}

@@ -1,7 +1,7 @@
 """How clauses become a sentence: each function here puts the same clauses into English and into German."""
 
-from manyheads.data.sample import english, german
-from manyheads.data.sample.clauses import Clause
+from tools.sample import english, german
+from tools.sample.clauses import Clause
 
 
 def stated(clause: Clause) -> tuple[str, str]:

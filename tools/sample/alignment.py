@@ -9,8 +9,8 @@ from dataclasses import fields, replace
 from itertools import count
 from typing import Any
 
-from manyheads.data.sample.clauses import Adverbial, Clause, Phrase, Relative, Sentence, worded
-from manyheads.data.sample.marks import is_sure, marks_of, weakened
+from tools.sample.clauses import Adverbial, Clause, Phrase, Relative, Sentence, worded
+from tools.sample.marks import is_sure, marks_of, weakened
 
 WordLinks = frozenset[tuple[int, int]]
 
@@ -24,11 +24,11 @@ def align(sentence: Sentence) -> tuple[WordLinks, WordLinks]:
     """The sure links of a sentence and the possible ones, which include them, as pairs of word numbers from 0."""
     numbers = count(1)
     marked = tuple(_numbered(clause, numbers) for clause in sentence.clauses)
-    source, target = (text.split() for text in worded(sentence.wording, marked))
+    source, target = ([marks_of(word) for word in text.split()] for text in worded(sentence.wording, marked))
     sure, possible = set(), set()
-    for source_place, source_word in enumerate(source):
-        for target_place, target_word in enumerate(target):
-            shared = _shared(marks_of(source_word), marks_of(target_word))
+    for source_place, source_marks in enumerate(source):
+        for target_place, target_marks in enumerate(target):
+            shared = _shared(source_marks, target_marks)
             if shared:
                 possible.add((source_place, target_place))
             if any(shared):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from manyheads.data.sample.lexicon import Adjective, Noun
-from manyheads.data.sample.marks import Thing
-from manyheads.data.sample.verbs import Verb
+from tools.sample.lexicon import Adjective, Noun
+from tools.sample.marks import Thing
+from tools.sample.verbs import Verb
 
 Link = tuple[str, str]
 DEFINITE_DETERMINERS = ("the", "this", "my", "your", "his", "her", "our", "their")

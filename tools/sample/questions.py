@@ -3,10 +3,10 @@
 from dataclasses import replace
 from functools import partial
 
-from manyheads.data.sample.builder import BE, Builder
-from manyheads.data.sample.clauses import Clause, Phrase, Sentence, sentence
-from manyheads.data.sample.verbs import FRAMES
-from manyheads.data.sample.wording import asked, asked_who, asked_with, stated
+from tools.sample.builder import BE, Builder
+from tools.sample.clauses import Clause, Phrase, Sentence, sentence
+from tools.sample.verbs import FRAMES
+from tools.sample.wording import asked, asked_who, asked_with, stated
 
 GOALS = ("run", "go", "drive", "travel", "ride", "fly", "jump", "climb")
 POSTURES = ("sit", "stand", "lie", "live")

@@ -1,9 +1,9 @@
 """German: declension, conjugation and word order."""
 
-from manyheads.data.sample.clauses import Adverbial, Clause, Phrase
-from manyheads.data.sample.lexicon import Noun
-from manyheads.data.sample.marks import bare, marks_of, weakened
-from manyheads.data.sample.verbs import Verb
+from tools.sample.clauses import Adverbial, Clause, Phrase
+from tools.sample.lexicon import Noun
+from tools.sample.marks import bare, marks_of, weakened
+from tools.sample.verbs import Verb
 
 CASES = ("nominative", "accusative", "dative", "genitive")
 COLUMNS = ("m", "f", "n", "plural")

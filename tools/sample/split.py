@@ -5,12 +5,11 @@ from collections import Counter
 from itertools import combinations as pairs
 from itertools import islice
 
-from manyheads.core.errors import DataError
-from manyheads.data.sample.clauses import Clause, Link, Phrase, Sentence, sentence
-from manyheads.data.sample.lexicon import NOUNS
-from manyheads.data.sample.sentences import stream
-from manyheads.data.sample.verbs import VERBS
-from manyheads.data.sample.wording import stated
+from tools.sample.clauses import Clause, Link, Phrase, Sentence, sentence
+from tools.sample.lexicon import NOUNS
+from tools.sample.sentences import stream
+from tools.sample.verbs import VERBS
+from tools.sample.wording import stated
 
 THE_CAT = Phrase(noun=NOUNS["cat"], determiner="the")
 LECTURE = sentence(stated, Clause(subject=THE_CAT, verb=VERBS["dance/tanzen"], tense="past"))
@@ -78,7 +77,7 @@ def draw_sets(seed: int, sizes: dict[str, int]) -> dict[str, list[Sentence]]:
     uses: Counter[Link] = Counter()
     for tried, drawn in enumerate(stream(seed)):
         if tried > limit:
-            raise DataError(f"the sample corpus has no {sizes} distinct sentences to offer; ask for fewer")
+            raise ValueError(f"the sample corpus has no {sizes} distinct sentences to offer; ask for fewer")
         name = router.route(drawn)
         if drawn.source not in seen and name is not None:
             seen.add(drawn.source)
