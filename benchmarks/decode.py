@@ -76,7 +76,7 @@ def sentences(shape: str, count: int) -> list[list[int]]:
 
 def prepare_ours(directory: Path, rows: list[list[int]]):
     from manyheads.interop.directory import load_model
-    from manyheads.tasks.translate import decode_all
+    from manyheads.tasks.translate.use import decode_all
 
     model, _ = load_model(directory / "model")
 

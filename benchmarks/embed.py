@@ -44,7 +44,7 @@ def sentences(folder: str, count: int) -> list[str]:
 
 
 def prepare_ours(model: str, texts: list[str]):
-    from manyheads.tasks.similarity import Embedder
+    from manyheads.tasks.similarity.use import Embedder
 
     embedder = Embedder.load(model, device="cpu")
     return lambda size: embedder(texts)

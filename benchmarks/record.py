@@ -100,7 +100,7 @@ def decoders():
     from manyheads.generate.steps import Vocabulary
     from manyheads.models.gpt import GPT, gpt2_small
     from manyheads.models.transformer import Transformer, TransformerConfig
-    from manyheads.tasks.translate import decode_all
+    from manyheads.tasks.translate.use import decode_all
 
     torch.manual_seed(1)
     translator = Transformer(TransformerConfig(vocabulary=8000, width=256, layers=3, heads=4, inner=1024)).eval()

@@ -66,8 +66,8 @@ def train_ours(work: Path) -> dict:
 
     from manyheads.data.batching import PairBatches
     from manyheads.interop.directory import load_model
-    from manyheads.tasks.translate_training import PairData, TranslateRecipe, TranslationJob
-    from manyheads.tasks.translate_training import prepare as prepare_data
+    from manyheads.tasks.translate.training import PairData, TranslateRecipe, TranslationJob
+    from manyheads.tasks.translate.training import prepare as prepare_data
     from manyheads.train.config import TrainConfig
     from manyheads.train.loop import Training
 

@@ -7,10 +7,10 @@ import torch
 from manyheads.models.bert import BertConfig, MaskedBert
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.tasks.language import LanguageModel
-from manyheads.tasks.look import look_inside
-from manyheads.tasks.masked import Filler
-from manyheads.tasks.translate import Translator
+from manyheads.tasks.inside.look import look_inside
+from manyheads.tasks.language.use import LanguageModel
+from manyheads.tasks.masked.use import Filler
+from manyheads.tasks.translate.use import Translator
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer

@@ -8,8 +8,8 @@ from manyheads.data import sample
 from manyheads.interop.directory import save_model
 from manyheads.look.alignment import pharaoh
 from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.tasks import align as task
-from manyheads.tasks.translate import Translator
+from manyheads.tasks.inside import align as task
+from manyheads.tasks.translate.use import Translator
 from manyheads.text.language import LanguageTokenizer
 
 from .conftest import WORDS, called

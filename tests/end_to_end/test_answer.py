@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from manyheads.data.questions import read_questions
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import BertConfig, MaskedBert
-from manyheads.tasks.answer import LONGEST_ANSWER, Answerer, score_questions
+from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, score_questions
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.checkpoint import Checkpoints, first_difference
 

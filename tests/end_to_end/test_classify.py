@@ -21,8 +21,8 @@ from manyheads.models.bert import (
 )
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.tasks.classify import Classifier
-from manyheads.tasks.prune import prune
+from manyheads.tasks.classify.use import Classifier
+from manyheads.tasks.inside.prune import prune
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer

@@ -419,7 +419,9 @@ def test_prove_resume_watches_a_talkative_run_without_holding_it_up(plain_run):
 
 
 def test_prove_resume_names_what_differs(monkeypatch, plain_run):
-    monkeypatch.setattr("manyheads.tasks.prove.prove", lambda *_, **__: "encoder.norm.weight in model.safetensors")
+    monkeypatch.setattr(
+        "manyheads.tasks.proofs.resume.prove", lambda *_, **__: "encoder.norm.weight in model.safetensors"
+    )
     found = called("prove-resume", plain_run)
     assert (found.code, found.out) == (
         1,

@@ -31,7 +31,7 @@ from manyheads.models.bert import (
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.tasks.classify_data import with_marks
+from manyheads.tasks.classify.data import with_marks
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -744,11 +744,11 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_leaves_nothing(models, fol
 
 def test_what_uses_a_model_can_be_had_from_the_package(models):
     names = {
-        "Classifier": "manyheads.tasks.classify",
-        "Tagger": "manyheads.tasks.tag",
-        "Embedder": "manyheads.tasks.similarity",
-        "Answerer": "manyheads.tasks.answer",
-        "Filler": "manyheads.tasks.masked",
+        "Classifier": "manyheads.tasks.classify.use",
+        "Tagger": "manyheads.tasks.tag.use",
+        "Embedder": "manyheads.tasks.similarity.use",
+        "Answerer": "manyheads.tasks.answer.use",
+        "Filler": "manyheads.tasks.masked.use",
     }
     for name, module in names.items():
         assert name in manyheads.__all__

@@ -14,8 +14,8 @@ from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import save_model
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.tasks.language import LanguageModel
-from manyheads.tasks.language_evaluation import read_questions, score_choices
+from manyheads.tasks.language.scoring import read_questions, score_choices
+from manyheads.tasks.language.use import LanguageModel
 from manyheads.text.language import LanguageTokenizer
 
 lm_eval = pytest.importorskip("lm_eval", reason="lm_eval is not installed: pip install 'manyheads[evaluate]'")

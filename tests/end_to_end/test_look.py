@@ -14,7 +14,7 @@ from manyheads.look.heads import heads_off
 from manyheads.models.bert import Bert, BertClassifier, BertConfig, MaskedBert
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import parameters
-from manyheads.tasks.look import look_inside
+from manyheads.tasks.inside.look import look_inside
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 

@@ -9,8 +9,8 @@ from manyheads import MultiHeadAttention, Tokenizer, Transformer, TransformerCon
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.interop.directory import load_model, save_model
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.look import look_inside
-from manyheads.tasks.translate import decode_all
+from manyheads.tasks.inside.look import look_inside
+from manyheads.tasks.translate.use import decode_all
 
 LINES = ["the cat danced", "the dog sees the old tree", "a bird", "the young cat finds a small red house"]
 VARIANTS = {

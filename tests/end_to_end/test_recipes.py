@@ -36,7 +36,7 @@ def test_muon_buys_a_tenth_of_a_nat_at_the_same_number_of_steps(shakespeare, tmp
 PREPARE = """
 import resource, sys
 from pathlib import Path
-from manyheads.tasks.language_data import TextData, prepare
+from manyheads.tasks.language.data import TextData, prepare
 data = prepare(TextData(text=(sys.argv[1],), tokenizer=sys.argv[2]), 256, Path(sys.argv[3]))
 print(len(data.train) + len(data.valid), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

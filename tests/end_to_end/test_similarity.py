@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig
 from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.tasks.similarity import Embedder
+from manyheads.tasks.similarity.use import Embedder
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import Checkpoints, first_difference

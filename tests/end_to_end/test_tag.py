@@ -15,7 +15,7 @@ from manyheads.data.columns import read_columns
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig
 from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.tasks.tag import Tagger, score_tags
+from manyheads.tasks.tag.use import Tagger, score_tags
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import Checkpoints, first_difference

@@ -11,7 +11,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.translate import Translator, decode_all
+from manyheads.tasks.translate.use import Translator, decode_all
 from manyheads.text.tokenizer import Tokenizer
 
 transformers = pytest.importorskip("transformers")

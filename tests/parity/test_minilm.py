@@ -12,7 +12,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.data.examples import read_examples
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig, BertEmbedder
-from manyheads.tasks.similarity import Embedder, score_pairs
+from manyheads.tasks.similarity.use import Embedder, score_pairs
 from manyheads.text.encoder import EncoderTokenizer
 
 sentence_transformers = pytest.importorskip("sentence_transformers")

@@ -150,7 +150,7 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
     if files[".html"]:
         raise ConfigError("--importance is a table and a figure; give --png, --svg or --json")
-    found = rank_heads(measure_of(model, by=by, given=data, device=device))
+    found = rank_heads(measure_of(model, by=by, device=device, **data))
     _print(found.table())
     for ending in (".png", ".svg"):
         if files[ending]:

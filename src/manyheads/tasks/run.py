@@ -72,7 +72,7 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
     task.check(new=not resume)
     begun = resume and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
     body, processor = task.pre_trained(begun=begun)
-    _begin_run(run, recipe, lambda: _prepare(task, processor), resume=resume, overwrite=overwrite)
+    _begin_run(run, recipe, lambda: prepare(task, processor), resume=resume, overwrite=overwrite)
     torch.manual_seed(recipe.train.seed)
     model = task.build(body)
     count = sum(each.numel() for each in model.parameters())
@@ -93,7 +93,7 @@ def _refuse_impossible_sizes(task: Task) -> None:
         task.network()(replace(sizes, vocabulary=3))
 
 
-def _prepare(task: Task, processor: Any) -> None:
+def prepare(task: Task, processor: Any = None) -> None:
     """Makes stored rows of the run's files, with a processor for them; a run that goes on finds both.
 
     They are in `run/tokenizer` and `run/data`, each there only when it is whole.

@@ -13,7 +13,7 @@ from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, PlainSteps, Vocabulary, WholeSteps
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.translate import decode_all
+from manyheads.tasks.translate.use import decode_all
 
 PAD, END = 0, 1
 VOCABULARY = Vocabulary(end=END, never=(PAD,))

@@ -10,8 +10,8 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.sample import AlignedPair
 from manyheads.look.alignment import Reading, score_links
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.tasks import align as task
-from manyheads.tasks.align import (
+from manyheads.tasks.inside import align as task
+from manyheads.tasks.inside.align import (
     align,
     all_readings,
     best_reading,
@@ -20,8 +20,8 @@ from manyheads.tasks.align import (
     with_gold,
     with_translations,
 )
-from manyheads.tasks.look import look_inside
-from manyheads.tasks.translate import Translator
+from manyheads.tasks.inside.look import look_inside
+from manyheads.tasks.translate.use import Translator
 from manyheads.text.tokenizer import Tokenizer
 
 PAIRS = [

@@ -14,10 +14,12 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.questions import Answer, Question, read_questions
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig
-from manyheads.tasks.answer import LONGEST_ANSWER, Answerer, ranked, score_questions
-from manyheads.tasks.answer_data import AnswerData, Read, Reader, Window, count_windows, prepare, read_all
-from manyheads.tasks.answer_training import build_recipe
+from manyheads.tasks.answer.data import Read, Reader, Window, pairs_of, read_all, train_tokenizer
+from manyheads.tasks.answer.recipe import AnswerData
+from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, ranked, score_questions
+from manyheads.tasks.run import resolve
 from manyheads.text.encoder import EncoderTokenizer
+from tests.unit.tasks.preparing import prepared
 
 WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps", "under", "it", "while", "birds", "sing"]
 TEXT = " ".join(WORDS)
@@ -347,14 +349,14 @@ def test_prepared_data_is_found_again_without_its_files(tmp_path):
     file = Path(squad(tmp_path / "a.json", made))
     data = AnswerData(data=(str(file),), longest=14, stride=3, vocabulary=300)
     (tmp_path / "run").mkdir()
-    first = prepare(data, 512, None, tmp_path / "run")
+    first = prepared("answer", data, 512, tmp_path / "run")
     file.unlink()
-    again = prepare(data, 512, None, tmp_path / "run")
+    again = prepared("answer", data, 512, tmp_path / "run")
     assert first.impossible
     assert again.impossible
     assert first.valid == again.valid == read_questions(tmp_path / "run" / "data" / "valid.json").questions
-    usual = Reader(again.tokenizer, 512, longest=14)([(question.text, question.context) for question in again.valid])
-    assert first.read == again.read == usual
+    usual = Reader(again.processor, 512, longest=14)([(question.text, question.context) for question in again.valid])
+    assert first.validated == again.validated == usual
     assert (first.train.ids == again.train.ids).all()
     assert first.train.labels.shape == (len(first.train), 2)
 
@@ -362,13 +364,16 @@ def test_prepared_data_is_found_again_without_its_files(tmp_path):
 def test_the_steps_follow_from_the_windows_and_the_positions_from_their_length(tmp_path):
     file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
     assignments = ("data.longest=14", "data.stride=4", "data.vocabulary=300", "data.examples=10")
-    recipe = build_recipe(data={"data": [file]}, assignments=assignments)
-    windows = count_windows(recipe.data, 512, None)
+    recipe = resolve("answer", flags={"data": {"data": [file]}}, assignments=assignments)
+    asked = read_all(recipe.data, quiet=True)
+    tokenizer = train_tokenizer(asked, recipe.data)
+    reader = Reader(tokenizer, 512, longest=14, stride=4)
+    windows = sum(len(read.windows) for read in reader(pairs_of(asked.train)))
     assert windows > 2 * 36
     assert recipe.train.steps == 3 * -(-windows // 10)
     assert recipe.model.context == 14
     assert recipe.train.best_by == "f1"
-    assert build_recipe(data={"data": [file]}).model.context == 384
+    assert resolve("answer", flags={"data": {"data": [file]}}).model.context == 384
 
 
 @pytest.mark.parametrize("asked", ["assignment", "file"])
@@ -376,17 +381,17 @@ def test_a_context_that_is_asked_for_stays(tmp_path, asked):
     file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
     (tmp_path / "recipe.toml").write_text("[model]\ncontext = 512\n")
     settings = {"assignments": ("model.context=512",)} if asked == "assignment" else {"file": tmp_path / "recipe.toml"}
-    recipe = build_recipe(data={"data": [file]}, **settings)
+    recipe = resolve("answer", flags={"data": {"data": [file]}}, **settings)
     assert (recipe.model.context, recipe.data.longest) == (512, 384)
 
 
 def test_where_the_steps_are_given_no_windows_are_counted(tmp_path, monkeypatch):
     file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
     monkeypatch.setattr(EncoderTokenizer, "train", lambda *_, **__: pytest.fail("a tokenizer is trained"))
-    recipe = build_recipe(data={"data": [file]}, assignments=("train.steps=70",))
+    recipe = resolve("answer", flags={"data": {"data": [file]}}, assignments=("train.steps=70",))
     assert (recipe.train.steps, recipe.train.warmup, recipe.train.valid_every) == (70, 7, 1)
     with pytest.raises(pytest.fail.Exception):  # and the test can tell
-        build_recipe(data={"data": [file]})
+        resolve("answer", flags={"data": {"data": [file]}})
 
 
 @pytest.mark.parametrize(

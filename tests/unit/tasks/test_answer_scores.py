@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.errors import DataError
-from manyheads.tasks.answer_scores import AnswerScores, answer_scores, exact, normalised, overlap
+from manyheads.tasks.answer.scores import AnswerScores, answer_scores, exact, normalised, overlap
 
 WORDS = st.lists(
     st.sampled_from(["the", "a", "Cat", "cat,", "dog", "Dögs", "an", "!", "theme", "U.S.", "É"]), max_size=6

@@ -14,9 +14,9 @@ from manyheads.data.examples import read_examples
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.tasks.classify import Classifier
-from manyheads.tasks.classify_data import ExampleData, Wrapping, read_all, with_marks
-from manyheads.tasks.classify_training import grown
+from manyheads.tasks.classify.data import ExampleData, Wrapping, read_all, with_marks
+from manyheads.tasks.classify.training import grown
+from manyheads.tasks.classify.use import Classifier
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.objectives import classification_loss, compared
 

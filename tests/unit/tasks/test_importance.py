@@ -28,12 +28,12 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.ops.attention import sdpa
-from manyheads.tasks import evaluation
-from manyheads.tasks.classify import Classifier
-from manyheads.tasks.importance import HeadImportance, Importance, Measure, measure_of, rank_heads
-from manyheads.tasks.look_pictures import importance_picture
-from manyheads.tasks.prune import prune
-from manyheads.tasks.translate import Translator, score
+from manyheads.tasks.classify import use as classify
+from manyheads.tasks.classify.use import Classifier
+from manyheads.tasks.inside.importance import HeadImportance, Importance, Measure, measure_of, rank_heads
+from manyheads.tasks.inside.pictures import importance_picture
+from manyheads.tasks.inside.prune import prune
+from manyheads.tasks.translate.use import Translator, score
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -139,9 +139,9 @@ def data(tmp_path_factory) -> dict[str, dict]:
     }
     for name, content in files.items():
         (folder / name).write_text(content, encoding="utf-8")
-    text, labels = {"texts": [str(folder / "text.txt")]}, {"data": [folder / "labels.tsv"]}
+    text, labels = {"text": [str(folder / "text.txt")]}, {"data": [folder / "labels.tsv"]}
     return {
-        "translator": {"sources": [folder / "source.txt"], "targets": [folder / "target.txt"]},
+        "translator": {"source": [folder / "source.txt"], "target": [folder / "target.txt"]},
         **{"gpt": text, "llama": text, "masked": text, "classifier": labels, "decoder's classifier": labels},
         "of pairs": {"data": [folder / "pairs.tsv"]},
         **{"of numbers": {"data": [folder / "numbers.tsv"]}, "embedder": {"data": [folder / "numbers.tsv"]}},
@@ -277,7 +277,10 @@ def test_a_translator_s_run_is_measured_on_its_own_validation_set(models, data, 
     run = tmp_path / "run"
     run.mkdir()
     (run / "model").symlink_to(models["translator"])
-    (run / "valid.jsonl").write_text(data["as pairs"]["pairs"][0].read_text(encoding="utf-8"), encoding="utf-8")
+    (run / "data").mkdir()
+    (run / "data" / "valid.jsonl").write_text(
+        data["as pairs"]["pairs"][0].read_text(encoding="utf-8"), encoding="utf-8"
+    )
     own = measure_of(run, device="cpu").score()
     assert own == measure_of(models["translator"], **data["translator"], device="cpu").score()
     (tmp_path / "one.tsv").write_text(f"{PAIRS[0][0]}\t{PAIRS[0][1]}\n", encoding="utf-8")
@@ -316,20 +319,21 @@ def test_without_data_it_says_which_to_give(models, name):
     flags = {"translator": "--source and --target, or --pairs", **dict.fromkeys(["gpt", "llama", "masked"], "--text")}
     with pytest.raises(ConfigError) as refused:
         measure_of(models[name], device="cpu")
-    wanted = flags.get(name, "--data, a file as the model is trained on")
-    assert str(refused.value) == f"there is nothing to rank heads on; give {wanted}"
+    wanted = flags.get(name, "--data, a file as it is trained on")
+    assert str(refused.value).startswith("there is nothing to score")
+    assert f"give {wanted}" in str(refused.value)
 
 
 @pytest.mark.parametrize(
     ("name", "by"), [("gpt", "bleu"), ("classifier", "bleu"), ("translator", "accuracy"), ("gpt", "perplexity")]
 )
 def test_a_score_that_a_model_has_not(models, data, name, by):
-    with pytest.raises(ConfigError, match=f"heads are not ranked by {by}"):
+    with pytest.raises(ConfigError, match=f"are not ranked by {by}, but by loss"):
         measure_of(models[name], **data[name], by=by, device="cpu")
 
 
 OTHERS = {
-    "translator": ("--text", "--source and --target, or --pairs"),
+    "translator": ("--text", "--source, --target"),
     "gpt": ("--data", "--text"),
     "masked": ("--pairs", "--text"),
     "classifier": ("--source", "--data"),
@@ -341,11 +345,12 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_data_of_another_kind_is_refused_also_beside_the_right_one(models, data, tmp_path, name):
     flag, wanted = OTHERS[name]
-    other = {{"--text": "texts", "--source": "sources"}.get(flag, flag[2:]): [tmp_path / "nothing"]}
+    other = {flag[2:]: [tmp_path / "nothing"]}
     for given in (other, {**data[name], **other}):
         with pytest.raises(ConfigError) as refused:
             measure_of(models[name], **given, device="cpu")
-        assert str(refused.value) == f"this model's heads are not ranked on {flag}; give {wanted}"
+        assert f"for which {flag} is not; it takes" in str(refused.value)
+        assert wanted in str(refused.value)
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
@@ -357,7 +362,7 @@ def test_a_score_that_is_no_number_ranks_nothing(models, score):
 
 def test_examples_without_a_text_are_left_out_and_warned_of(models, data, tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr(evaluation, "warn", said.append)
+    monkeypatch.setattr(classify, "warn", said.append)
     path = tmp_path / "labels.tsv"
     path.write_text(Path(data["classifier"]["data"][0]).read_text(encoding="utf-8") + " \tgood\n", encoding="utf-8")
     whole = measure_of(models["classifier"], **data["classifier"], device="cpu").score()
@@ -369,9 +374,9 @@ def test_examples_without_a_text_are_left_out_and_warned_of(models, data, tmp_pa
 def test_sources_without_targets(models, data):
     given = data["translator"]
     with pytest.raises(DataError, match="1 source files but 0 target files"):
-        measure_of(models["translator"], sources=given["sources"], device="cpu")
+        measure_of(models["translator"], source=given["source"], device="cpu")
     with pytest.raises(DataError, match="0 source files but 1 target files"):
-        measure_of(models["translator"], targets=given["targets"], device="cpu")
+        measure_of(models["translator"], target=given["target"], device="cpu")
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "translator"])

@@ -7,7 +7,7 @@ from manyheads.generate.steps import Vocabulary
 from manyheads.interop.directory import save_model
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.tasks.language import Completion, LanguageModel
+from manyheads.tasks.language.use import Completion, LanguageModel
 from manyheads.text.language import LanguageTokenizer
 
 CONTEXT = 13
@@ -88,7 +88,7 @@ def test_completions_together_are_those_alone(tokenizer, family, sampling):
 def test_more_prompts_than_fit_one_batch_keep_their_order(model, monkeypatch):
     options = {"tokens": 5, "samples": 2}
     whole = model.complete(PROMPTS, **options)
-    monkeypatch.setattr("manyheads.tasks.language.ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("manyheads.tasks.language.use.ROWS_AT_ONCE", 4)
     assert model.complete(PROMPTS, **options) == whole
 
 

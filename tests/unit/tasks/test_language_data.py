@@ -6,8 +6,10 @@ import pytest
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.store import PairStore
 from manyheads.data.tokens import TokenStore
-from manyheads.tasks.language_data import DELIMITER, TextData, check_files, held_out, prepare
+from manyheads.tasks.language.data import DELIMITER, examples_of, held_out_tokens
+from manyheads.tasks.language.recipe import TextData
 from manyheads.text.language import LanguageTokenizer
+from tests.unit.tasks.preparing import prepared as prepare
 
 CONTEXT = 21
 LETTERS = "the cat sees a tall tree, and sleeps.\n"
@@ -18,7 +20,7 @@ def ids_of(store: TokenStore) -> list[int]:
 
 
 def text_in(prepared, store: TokenStore) -> str:
-    return prepared.tokenizer.decode([ids_of(store)])[0]
+    return prepared.processor.decode([ids_of(store)])[0]
 
 
 @pytest.fixture
@@ -32,29 +34,29 @@ def test_the_end_is_held_out_as_nanogpt_holds_it_out():
     for count in (1, 2, 9, 10, 11, 19, 20, 99, 1000, 1_115_394):
         ids = range(count)
         theirs = ids[int(count * 0.9) :]  # data/shakespeare_char/prepare.py
-        assert held_out(count, 10**9) == len(theirs)
-    assert [held_out(count, 100) for count in (10, 11, 20, 21)] == [1, 2, 2, 3]
-    assert held_out(1000, 7) == 7  # and never more than is validated on
+        assert held_out_tokens(count, 10**9) == len(theirs)
+    assert [held_out_tokens(count, 100) for count in (10, 11, 20, 21)] == [1, 2, 2, 3]
+    assert held_out_tokens(1000, 7) == 7  # and never more than is validated on
 
 
 def test_the_last_tenth_of_the_text_is_held_out(text, tmp_path):
-    prepared = prepare(TextData(text=(str(text),), tokenizer="characters"), CONTEXT, tmp_path / "run")
+    prepared = prepare("language", TextData(text=(str(text),), tokenizer="characters"), CONTEXT, tmp_path / "run")
     whole = LETTERS * 30
     count = len(whole) + 1  # with the end of the text
     assert (len(prepared.train), len(prepared.valid)) == (int(count * 0.9), count - int(count * 0.9))
     assert text_in(prepared, prepared.train) == whole[: int(count * 0.9)]
     assert text_in(prepared, prepared.valid) == whole[int(count * 0.9) :]
-    assert ids_of(prepared.valid)[-1] == prepared.tokenizer.end
+    assert ids_of(prepared.valid)[-1] == prepared.processor.end
 
 
 def test_what_is_not_validated_on_is_trained_on(text, tmp_path):
     data = TextData(text=(str(text),), tokenizer="characters", valid_tokens=13)
-    prepared = prepare(data, CONTEXT, tmp_path / "run")
+    prepared = prepare("language", data, CONTEXT, tmp_path / "run")
     assert (len(prepared.train), len(prepared.valid)) == (len(LETTERS) * 30 + 1 - 13, 13)
     other = tmp_path / "other.txt"
     other.write_text("a tall cat sleeps and sleeps", encoding="utf-8")
     data = TextData(text=(str(text),), valid=(str(other),), tokenizer="characters", valid_tokens=13)
-    prepared = prepare(data, CONTEXT, tmp_path / "second")
+    prepared = prepare("language", data, CONTEXT, tmp_path / "second")
     assert len(prepared.train) == len(LETTERS) * 30 + 1
     assert text_in(prepared, prepared.valid) == "a tall cat sl"
 
@@ -64,7 +66,7 @@ def pair_lines(count: int) -> list[tuple[str, str]]:
 
 
 def sides(prepared, store: PairStore) -> list[tuple[str, str]]:
-    decode = prepared.tokenizer.decode
+    decode = prepared.processor.decode
     sources = decode([store.source(number).tolist() for number in range(len(store))])
     return list(zip(sources, decode([store.target(number).tolist() for number in range(len(store))])))
 
@@ -77,15 +79,15 @@ def pairs(tmp_path):
 
 
 def test_every_fiftieth_pair_is_held_out(pairs, tmp_path):
-    prepared = prepare(TextData(pairs=(str(pairs),), tokenizer="characters"), 41, tmp_path / "run")
+    prepared = prepare("language", TextData(pairs=(str(pairs),), tokenizer="characters"), 41, tmp_path / "run")
     lines = pair_lines(120)
     assert sides(prepared, prepared.valid) == [lines[49], lines[99]]
     assert sides(prepared, prepared.train) == [*lines[:49], *lines[50:99], *lines[100:]]
 
 
 def test_a_target_ends_a_text_and_a_source_does_not(pairs, tmp_path):
-    prepared = prepare(TextData(pairs=(str(pairs),)), 41, tmp_path / "run")
-    end = prepared.tokenizer.end
+    prepared = prepare("language", TextData(pairs=(str(pairs),)), 41, tmp_path / "run")
+    end = prepared.processor.end
     for number in range(len(prepared.train)):
         assert prepared.train.target(number).tolist().index(end) == len(prepared.train.target(number)) - 1
         assert end not in prepared.train.source(number).tolist()
@@ -94,10 +96,10 @@ def test_a_target_ends_a_text_and_a_source_does_not(pairs, tmp_path):
 @pytest.mark.parametrize("learn", ["target", "all"])
 def test_what_counts_of_a_pair_is_what_is_learned(pairs, tmp_path, learn):
     data = TextData(pairs=(str(pairs),), learn=learn, rows=3)
-    prepared = prepare(data, 41, tmp_path / "run")
-    end, delimiter = prepared.tokenizer.end, prepared.tokenizer.identity(DELIMITER)
+    prepared = prepare("language", data, 41, tmp_path / "run")
+    end, delimiter = prepared.processor.end, prepared.processor.identity(DELIMITER)
     seen = 0
-    for batch in prepared.batches(data, 41, seed=1, shuffle=True).epoch(0):
+    for batch in prepared.batches().epoch(0):
         for ids, counted in zip(batch.ids.tolist(), batch.counted.tolist()):
             predicted = [each for each, counts in zip(ids[1:], counted) if counts]
             row = ids[: ids.index(end) + 1]
@@ -110,19 +112,19 @@ def test_pairs_may_be_objects_whose_fields_are_named(tmp_path):
     rows = [{"text": {"en": source, "de": target}} for source, target in pair_lines(50)]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     data = TextData(pairs=(str(tmp_path / "p.jsonl"),), fields=("text.de", "text.en"), tokenizer="characters")
-    prepared = prepare(data, 41, tmp_path / "run")
+    prepared = prepare("language", data, 41, tmp_path / "run")
     assert sides(prepared, prepared.valid) == [("target 50", "source 50")]
 
 
 def test_the_tokenizer_directory_is_a_tokenizer(text, pairs, tmp_path):
-    plain = prepare(TextData(text=(str(text),), vocabulary=280), CONTEXT, tmp_path / "text")
+    plain = prepare("language", TextData(text=(str(text),), vocabulary=280), CONTEXT, tmp_path / "text")
     loaded = LanguageTokenizer.load(tmp_path / "text" / "tokenizer")
-    assert loaded.encode([LETTERS]) == plain.tokenizer.encode([LETTERS])
+    assert loaded.encode([LETTERS]) == plain.processor.encode([LETTERS])
     assert 257 < len(loaded) <= 280
     assert loaded.behind == []
     table = json.loads((tmp_path / "text" / "tokenizer" / "tokenizer_config.json").read_text())
     assert table["model_max_length"] == CONTEXT
-    paired = prepare(TextData(pairs=(str(pairs),), vocabulary=280), 41, tmp_path / "pairs").tokenizer
+    paired = prepare("language", TextData(pairs=(str(pairs),), vocabulary=280), 41, tmp_path / "pairs").processor
     assert paired.behind == [paired.identity(DELIMITER)]
     a, b = paired.encode(["source 3", "target 3"])
     assert paired.encode_wrapped([("source 3", "target 3")]) == [[*a, paired.identity(DELIMITER), *b]]
@@ -132,30 +134,32 @@ def test_the_tokenizer_directory_is_a_tokenizer(text, pairs, tmp_path):
 def test_what_is_prepared_once_is_not_read_again(request, tmp_path, kind):
     path = request.getfixturevalue(kind)
     data = TextData(**{kind: (str(path),)})
-    first = prepare(data, 41, tmp_path / "run")
+    first = prepare("language", data, 41, tmp_path / "run")
     path.unlink()
-    again = prepare(data, 41, tmp_path / "run")
-    assert len(again.tokenizer) == len(first.tokenizer)
+    again = prepare("language", data, 41, tmp_path / "run")
+    assert len(again.processor) == len(first.processor)
     for one, other in ((first.train, again.train), (first.valid, again.valid)):
         assert (ids_of(one) == ids_of(other)) if kind == "text" else (sides(first, one) == sides(again, other))
     with pytest.raises(DataError, match="is not there"):  # and the test can tell
-        prepare(data, 41, tmp_path / "another")
+        prepare("language", data, 41, tmp_path / "another")
 
 
 def test_what_was_half_prepared_is_prepared_anew(text, tmp_path):
     data = TextData(text=(str(text),), tokenizer="characters")
-    prepare(data, CONTEXT, tmp_path / "run")
+    prepare("language", data, CONTEXT, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "data")
     text.write_text("xyz " * 60, encoding="utf-8")
-    prepared = prepare(data, CONTEXT, tmp_path / "run")
+    prepared = prepare("language", data, CONTEXT, tmp_path / "run")
     assert text_in(prepared, prepared.train).startswith("xyz xyz")
 
 
 def test_documents_end_with_the_end_of_a_text(tmp_path):
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text(name * 40, encoding="utf-8")
-    prepared = prepare(TextData(text=(str(tmp_path / "?.txt"),), tokenizer="characters"), 5, tmp_path / "run")
-    end = prepared.tokenizer.end
+    prepared = prepare(
+        "language", TextData(text=(str(tmp_path / "?.txt"),), tokenizer="characters"), 5, tmp_path / "run"
+    )
+    end = prepared.processor.end
     ids = [*ids_of(prepared.train), *ids_of(prepared.valid)]
     assert [place for place, each in enumerate(ids) if each == end] == [40, 81]
 
@@ -167,7 +171,7 @@ def test_a_tokenizer_that_ends_no_text_cannot_learn_pairs(pairs, tmp_path):
     (tmp_path / "endless.json").write_text(json.dumps(table))
     data = TextData(pairs=(str(pairs),), tokenizer=str(tmp_path / "endless.json"))
     with pytest.raises(ConfigError, match="no token that ends a text"):
-        prepare(data, 41, tmp_path / "run")
+        prepare("language", data, 41, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -189,10 +193,10 @@ def test_data_that_cannot_be_is_refused(fields, sentence):
 
 def test_files_are_looked_for_without_being_read(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xff")
-    check_files(TextData(text=(str(tmp_path / "a.txt"),)))
+    examples_of(TextData(text=(str(tmp_path / "a.txt"),)))
     for data in (TextData(text=(str(tmp_path / "b.txt"),)), TextData(pairs=(str(tmp_path / "b.tsv"),))):
         with pytest.raises(DataError, match="is not there"):
-            check_files(data)
+            examples_of(data)
     (tmp_path / "a.csv").touch()
     with pytest.raises(DataError, match="of no kind that is read as sentence pairs"):
-        check_files(TextData(pairs=(str(tmp_path / "a.csv"),)))
+        examples_of(TextData(pairs=(str(tmp_path / "a.csv"),)))

@@ -10,9 +10,9 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.documents import Piece
 from manyheads.generate.score import Scored
 from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.tasks import language_evaluation
-from manyheads.tasks.language import LanguageModel
-from manyheads.tasks.language_evaluation import Question, read_questions, score_choices, score_text
+from manyheads.tasks.language import scoring as language_evaluation
+from manyheads.tasks.language.scoring import Question, read_questions, score_choices, score_text
+from manyheads.tasks.language.use import LanguageModel
 from manyheads.text.language import LanguageTokenizer
 
 CONTEXT = 7

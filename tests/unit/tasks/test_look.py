@@ -27,17 +27,17 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.answer import Answerer
-from manyheads.tasks.classify import Classifier
-from manyheads.tasks.language import LanguageModel
-from manyheads.tasks.look import look_inside
-from manyheads.tasks.look_pictures import SHOWS, picture, tables
-from manyheads.tasks.masked import Filler
-from manyheads.tasks.prune import prune
-from manyheads.tasks.readings import called
-from manyheads.tasks.similarity import Embedder
-from manyheads.tasks.tag import Tagger
-from manyheads.tasks.translate import Translator
+from manyheads.tasks.answer.use import Answerer
+from manyheads.tasks.classify.use import Classifier
+from manyheads.tasks.inside.forward import called
+from manyheads.tasks.inside.look import look_inside
+from manyheads.tasks.inside.pictures import SHOWS, picture, tables
+from manyheads.tasks.inside.prune import prune
+from manyheads.tasks.language.use import LanguageModel
+from manyheads.tasks.masked.use import Filler
+from manyheads.tasks.similarity.use import Embedder
+from manyheads.tasks.tag.use import Tagger
+from manyheads.tasks.translate.use import Translator
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer

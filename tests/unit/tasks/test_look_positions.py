@@ -12,7 +12,7 @@ from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.ops import relative, rotary
 from manyheads.ops.sinusoid import sinusoid
-from manyheads.tasks.look_positions import draw_positions, position_arrays
+from manyheads.tasks.inside.positions import draw_positions, position_arrays
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
 

@@ -1,6 +1,7 @@
 """Hidden words: what is guessed and how it is scored, the data of pre-training, and the recipes it follows."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,17 +17,13 @@ from manyheads.data.masked_batches import MaskedBatches
 from manyheads.data.sentences import SentenceStore
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import PRESETS, Bert, BertClassifier, BertConfig, MaskedBert
-from manyheads.tasks.masked import Filler, Guess, score_masked
-from manyheads.tasks.masked_data import MaskedData, batches_of, check_files, longest_sentence, prepare
-from manyheads.tasks.masked_training import (
-    MaskedRecipe,
-    build_recipe,
-    masked_scores,
-    preset_recipe,
-    resumed_recipe,
-    sample_recipe,
-)
+from manyheads.tasks.masked.data import batches_of, longest_sentence
+from manyheads.tasks.masked.recipe import MaskedData, MaskedRecipe
+from manyheads.tasks.masked.training import TASK
+from manyheads.tasks.masked.use import Filler, Guess, masked_scores, score_masked
+from manyheads.tasks.run import resolve, resolve_again
 from manyheads.text.encoder import EncoderTokenizer
+from tests.unit.tasks.preparing import prepared as prepare
 
 CONTEXT = 13
 SIZES = {"context": CONTEXT, "width": 12, "layers": 2, "heads": 3}
@@ -105,7 +102,7 @@ def test_texts_together_are_guessed_as_each_alone_and_keep_their_order(filler):
 
 def test_more_texts_than_fit_one_batch_keep_their_order(filler, monkeypatch):
     whole = filler(HIDDEN)
-    monkeypatch.setattr("manyheads.tasks.masked.CELLS_AT_ONCE", 15)
+    monkeypatch.setattr("manyheads.tasks.masked.use.CELLS_AT_ONCE", 15)
     close(filler(HIDDEN), whole)
 
 
@@ -170,7 +167,7 @@ def test_a_text_may_fill_the_model_and_no_more(filler):
 
 
 def test_what_cannot_be_guessed_is_refused(filler, tokenizer):
-    with pytest.raises(ConfigError, match="a list of texts is asked for, not one string"):
+    with pytest.raises(ConfigError, match="a filler takes a list of texts, not one string"):
         filler("a [MASK]")
     for count in (0, -3):
         with pytest.raises(ConfigError, match=f"{count} guesses are no guess; ask for at least 1"):
@@ -346,10 +343,10 @@ def test_any_two_sentences_fit_a_row_and_longer_ones_would_not():
 
 
 def test_the_last_tenth_of_the_sentences_is_held_out(text, tmp_path):
-    prepared = prepare(data_of(text), CONTEXT, tmp_path / "run")
-    assert words_of(prepared.tokenizer, prepared.train) == numbered(40)[:36]
-    assert words_of(prepared.tokenizer, prepared.valid) == numbered(40)[36:]
-    few = prepare(data_of(text, valid_tokens=11), CONTEXT, tmp_path / "few")
+    prepared = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
+    assert words_of(prepared.processor, prepared.train) == numbered(40)[:36]
+    assert words_of(prepared.processor, prepared.valid) == numbered(40)[36:]
+    few = prepare("masked", data_of(text, valid_tokens=11), CONTEXT, tmp_path / "few")
     assert few.valid.tokens <= 11
     assert len(few.train) + len(few.valid) == 40  # what is not validated on is trained on
 
@@ -357,60 +354,62 @@ def test_the_last_tenth_of_the_sentences_is_held_out(text, tmp_path):
 def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(text, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("\n".join(numbered(7)[::-1]), encoding="utf-8")
-    prepared = prepare(data_of(text, valid=(str(other),)), CONTEXT, tmp_path / "run")
+    prepared = prepare("masked", data_of(text, valid=(str(other),)), CONTEXT, tmp_path / "run")
     assert len(prepared.train) == 40
-    assert words_of(prepared.tokenizer, prepared.valid) == numbered(7)[::-1]
-    few = prepare(data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few")
+    assert words_of(prepared.processor, prepared.valid) == numbered(7)[::-1]
+    few = prepare("masked", data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few")
     assert 0 < few.valid.tokens <= 11
 
 
 def test_what_was_prepared_is_not_asked_for_again(text, tmp_path):
-    first = prepare(data_of(text), CONTEXT, tmp_path / "run")
+    first = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
     text.unlink()
-    again = prepare(data_of(text), CONTEXT, tmp_path / "run")
+    again = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
     for one, other in ((first.train, again.train), (first.valid, again.valid)):
         assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("ids", "sentences"))
-    assert again.tokenizer.fingerprint == first.tokenizer.fingerprint
-    (tmp_path / "run" / "data" / "store.json").unlink()
+    assert again.processor.fingerprint == first.processor.fingerprint
+    shutil.rmtree(tmp_path / "run" / "data")
     with pytest.raises(DataError, match="is not there"):  # and the test can tell
-        prepare(data_of(text), CONTEXT, tmp_path / "run")
+        prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
 
 
 def test_text_that_gives_no_two_sentences_in_a_row_is_refused_unless_none_follow(tmp_path):
     (tmp_path / "t.txt").write_text("\n".join(numbered(19)), encoding="utf-8")  # of which one is held out
     with pytest.raises(DataError, match="of the text to validate on: no document has two sentences"):
-        prepare(data_of(tmp_path / "t.txt"), CONTEXT, tmp_path / "run")
-    alone = prepare(data_of(tmp_path / "t.txt", next_sentence=False), CONTEXT, tmp_path / "other")
+        prepare("masked", data_of(tmp_path / "t.txt"), CONTEXT, tmp_path / "run")
+    alone = prepare("masked", data_of(tmp_path / "t.txt", next_sentence=False), CONTEXT, tmp_path / "other")
     assert (len(alone.train), len(alone.valid)) == (18, 1)
     (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in numbered(40)))
     with pytest.raises(DataError, match="of the text to train on: no document has two sentences"):
-        prepare(data_of(tmp_path / "t.jsonl"), CONTEXT, tmp_path / "lines")
+        prepare("masked", data_of(tmp_path / "t.jsonl"), CONTEXT, tmp_path / "lines")
 
 
 def test_sentences_are_cut_so_that_two_fit_a_row(tmp_path):
     (tmp_path / "t.txt").write_text("one two three four five six seven eight nine ten.\n" * 20, encoding="utf-8")
     for context in (9, CONTEXT):
-        prepared = prepare(data_of(tmp_path / "t.txt"), context, tmp_path / str(context))
+        prepared = prepare("masked", data_of(tmp_path / "t.txt"), context, tmp_path / str(context))
         parts = np.diff(prepared.train.sentences)[: 4 if context == 9 else 3].tolist()
         assert sum(parts) == 11  # of one sentence, with its full stop
         assert max(parts) <= longest_sentence(context)
-        batch = next(prepared.batches(data_of(), context, seed=1, shuffle=True).epoch(0))
+        batch = next(prepared.batches().epoch(0))
         assert batch.ids.shape[1] <= context
         assert len(batch.ids) <= 5
 
 
 def test_batches_are_of_the_training_text_or_of_the_validation_text(text, tmp_path):
     data = data_of(text, next_sentence=False)
-    prepared = prepare(data, CONTEXT, tmp_path / "run")
+    prepared = prepare("masked", data, CONTEXT, tmp_path / "run")
     seen = {}
     for shuffle in (True, False):
         ids = set()
-        for batch in prepared.batches(data, CONTEXT, seed=1, shuffle=shuffle).epoch(0):
+        store = prepared.train if shuffle else prepared.valid
+        settings = {"rows": 5, "next_sentence": False, "seed": 1, "shuffle": shuffle}
+        for batch in batches_of(store, prepared.processor, CONTEXT, **settings).epoch(0):
             whole = batch.ids.flatten()
             whole[batch.places] = batch.targets
             ids |= set(whole.tolist())
         seen[shuffle] = ids
-    tokenizer = prepared.tokenizer
+    tokenizer = prepared.processor
     only_first, only_last = (set(tokenizer.encode([f"{number}"])[0]) for number in (20, 49))
     assert only_first <= seen[True]
     assert only_last <= seen[False]
@@ -422,18 +421,18 @@ def test_capitals_are_made_small_unless_they_are_kept(tmp_path):
     (tmp_path / "t.txt").write_text("The Cat sat. A Dög ran.\n" * 19, encoding="utf-8")
     for lowercase, kept in ((True, "the cat sat."), (False, "The Cat sat.")):
         data = data_of(tmp_path / "t.txt", lowercase=lowercase)
-        prepared = prepare(data, CONTEXT, tmp_path / str(lowercase))
-        assert words_of(prepared.tokenizer, prepared.train)[0] == kept
+        prepared = prepare("masked", data, CONTEXT, tmp_path / str(lowercase))
+        assert words_of(prepared.processor, prepared.train)[0] == kept
 
 
 def test_a_tokenizer_given_is_taken_as_it_is(text, tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer")
     for given in (tmp_path / "tokenizer", tmp_path / "tokenizer" / "tokenizer.json"):
-        prepared = prepare(data_of(text, tokenizer=str(given)), CONTEXT, tmp_path / given.name / "run")
-        assert prepared.tokenizer.fingerprint == tokenizer.fingerprint
+        prepared = prepare("masked", data_of(text, tokenizer=str(given)), CONTEXT, tmp_path / given.name / "run")
+        assert prepared.processor.fingerprint == tokenizer.fingerprint
     maskless().save(tmp_path / "maskless")
     with pytest.raises(ConfigError, match=r"maskless has no \[MASK\], which a word is hidden behind"):
-        prepare(data_of(text, tokenizer=str(tmp_path / "maskless")), CONTEXT, tmp_path / "run")
+        prepare("masked", data_of(text, tokenizer=str(tmp_path / "maskless")), CONTEXT, tmp_path / "run")
 
 
 def test_data_that_cannot_be_is_refused(text, tmp_path):
@@ -444,10 +443,10 @@ def test_data_that_cannot_be_is_refused(text, tmp_path):
     ):
         with pytest.raises(ConfigError, match=sentence):
             MaskedData(**{"text": (str(text),), **changes})
-    check_files(data_of(text, valid=(str(text),)))
+    TASK(MaskedRecipe(data=data_of(text, valid=(str(text),)))).read()
     for changes in ({"text": (str(tmp_path / "no.txt"),)}, {"valid": (str(tmp_path / "no.txt"),)}):
         with pytest.raises(DataError, match=r"no\.txt is not there"):
-            check_files(data_of(text, **changes))
+            TASK(MaskedRecipe(data=data_of(text, **changes))).read()
 
 
 # Recipes
@@ -455,47 +454,50 @@ def test_data_that_cannot_be_is_refused(text, tmp_path):
 
 def test_presets_are_the_published_sizes_and_small_ones_read_short_rows():
     for name, preset in PRESETS.items():
-        recipe = preset_recipe(name)
+        recipe = TASK.preset(name)
         context = 128 if name in ("bert_tiny", "bert_mini") else 512
         assert recipe.model == replace(preset(), context=context), name
         assert recipe.data.next_sentence
         assert (recipe.train.optimizer, recipe.train.best_by, recipe.train.smoothing) == ("adamw", "loss", 0)
     with pytest.raises(ConfigError, match="there is no preset bert_huge; there are bert_tiny, bert_mini"):
-        preset_recipe("bert_huge")
+        TASK.preset("bert_huge")
 
 
 def test_what_is_given_decides_where_a_recipe_begins(tmp_path):
     file = tmp_path / "r.toml"
     file.write_text('preset = "bert_small"\n[data]\nrows = 7\n[train]\nsteps = 11\n', encoding="utf-8")
-    assert build_recipe() == sample_recipe()
-    assert build_recipe(data={"tokenizer": "t", "text": None}).model == sample_recipe().model
-    assert build_recipe(data={"text": ["a.txt"]}).model == preset_recipe("bert_mini").model
-    assert build_recipe(preset="bert_base", data={"text": ["a.txt"]}).model == preset_recipe("bert_base").model
-    found = build_recipe(file=file, data={"text": ["a.txt"]}, assignments=("train.steps=13",))
-    assert found.model == preset_recipe("bert_small").model
+    assert resolve("masked") == TASK.sample()
+    assert resolve("masked", flags={"data": {"tokenizer": "t"}}).model == TASK.sample().model
+    assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).model == TASK.preset("bert_mini").model
+    assert (
+        resolve("masked", preset="bert_base", flags={"data": {"text": ["a.txt"]}}).model
+        == TASK.preset("bert_base").model
+    )
+    found = resolve("masked", file=file, flags={"data": {"text": ["a.txt"]}}, assignments=("train.steps=13",))
+    assert found.model == TASK.preset("bert_small").model
     assert (found.data.rows, found.data.text, found.train.steps) == (7, ("a.txt",), 13)
-    assert build_recipe(file=file, preset="bert_tiny").model == preset_recipe("bert_tiny").model
+    assert resolve("masked", file=file, preset="bert_tiny").model == TASK.preset("bert_tiny").model
 
 
 def test_next_sentences_are_learned_unless_they_are_left_out():
-    assert build_recipe(data={"text": ["a.txt"]}).data.next_sentence
-    assert not build_recipe(data={"text": ["a.txt"], "next_sentence": False}).data.next_sentence
+    assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).data.next_sentence
+    assert not resolve("masked", flags={"data": {"text": ["a.txt"], "next_sentence": False}}).data.next_sentence
     # Those of the sample follow one another by chance.
-    assert not build_recipe().data.next_sentence
+    assert not resolve("masked").data.next_sentence
 
 
 def test_a_recipe_of_another_task_is_refused(tmp_path):
     (tmp_path / "r.toml").write_text('task = "classify"\n', encoding="utf-8")
     with pytest.raises(ConfigError, match="this recipe trains classify, not masked"):
-        build_recipe(file=tmp_path / "r.toml")
+        resolve("masked", file=tmp_path / "r.toml")
     with pytest.raises(ConfigError, match="this recipe trains tag, not masked"):
         MaskedRecipe(task="tag")
 
 
 def test_of_a_run_that_goes_on_only_training_changes(tmp_path):
     (tmp_path / "recipe.toml").write_text("[model]\nlayers = 3\n[train]\nsteps = 5\n", encoding="utf-8")
-    found = resumed_recipe(tmp_path, ("train.steps=9",))
+    found = resolve_again(tmp_path, "masked", ("train.steps=9",))
     assert (found.model.layers, found.train.steps) == (3, 9)
     for change in ("model.layers=2", "data.rows=3", "data.next_sentence=false"):
         with pytest.raises(ConfigError, match="of a run cannot change when it goes on; only train"):
-            resumed_recipe(tmp_path, (change,))
+            resolve_again(tmp_path, "masked", (change,))

@@ -26,10 +26,10 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.prune import prune, without
-from manyheads.tasks.selfcheck import check
-from manyheads.tasks.similarity import Embedder
-from manyheads.tasks.translate import Translator
+from manyheads.tasks.inside.prune import prune, without
+from manyheads.tasks.proofs.selfcheck import check
+from manyheads.tasks.similarity.use import Embedder
+from manyheads.tasks.translate.use import Translator
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer

@@ -12,11 +12,14 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.classify import Classifier
-from manyheads.tasks.look import look_inside
-from manyheads.tasks.readings import called, opened, read, tokens_of
-from manyheads.tasks.translate import EXTRA_TOKENS, Translator
-from manyheads.tasks.walk import walk_through
+from manyheads.tasks.answer.use import Answerer
+from manyheads.tasks.classify.use import Classifier
+from manyheads.tasks.inside.forward import called, opened, read, tokens_of
+from manyheads.tasks.inside.look import look_inside
+from manyheads.tasks.inside.walk import walk_through
+from manyheads.tasks.language.use import LanguageModel
+from manyheads.tasks.tag.use import Tagger
+from manyheads.tasks.translate.use import EXTRA_TOKENS, Translator
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -58,13 +61,22 @@ MODELS = {
 }
 
 
+PREDICTORS = {
+    "gpt": LanguageModel,
+    "classifier": Classifier,
+    "of pairs": Classifier,
+    "tagger": Tagger,
+    "answerer": Answerer,
+}
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_look_and_walk_read_the_same(tmp_path, name):
     make, tokenizer, texts = MODELS[name]
     torch.manual_seed(5)
     save_model(tmp_path / name, make().eval(), tokenizer, "")
-    who, network, opened_tokenizer = opened(tmp_path / name, "cpu")
-    reading = read(network, opened_tokenizer, *texts)
+    who, predictor = opened(tmp_path / name, "cpu")
+    reading = read(predictor, *texts)
     assert who == name
     inside, walk = (see(tmp_path / name, *texts, device="cpu") for see in (look_inside, walk_through))
     stacks = {"encoder", "decoder"} if name == "translator" else {"self"}
@@ -87,14 +99,14 @@ def test_look_and_walk_read_the_same(tmp_path, name):
 def test_one_text_in_place_of_two_and_two_in_place_of_one_are_refused(name, texts, error, said):
     make, tokenizer, _ = MODELS[name]
     with pytest.raises(error) as refused:
-        read(make(), tokenizer, *texts)
+        read(PREDICTORS[name](make(), tokenizer), *texts)
     assert str(refused.value) == said
 
 
 def test_a_classifier_of_either_form_reads_one_text_or_two():
     model = DecoderClassifier(gpt(), NAMES, "either").eval()
     for texts in ((TEXT,), (TEXT, SECOND)):
-        reading = read(model, LANGUAGE, *texts)
+        reading = read(Classifier(model, LANGUAGE), *texts)
         expected = Classifier(model, LANGUAGE).probabilities([texts if len(texts) > 1 else TEXT])[0]
         with torch.inference_mode():
             torch.testing.assert_close(reading.run()[0].softmax(dim=0), expected)
@@ -109,12 +121,12 @@ def test_a_translation_that_is_cut_at_its_limit_has_no_end(length):
     source = TRANSLATION.encode([TEXT])[0]
     limit = length or len(source) + EXTRA_TOKENS
     model.output.bias.data[TRANSLATION.end] = -1e4
-    reading = read(model, TRANSLATION, TEXT)
+    reading = read(Translator(model, TRANSLATION), TEXT)
     assert len(reading.written) == len(reading.ids["decoder"]) == limit
     assert TRANSLATION.end not in reading.written
     assert reading.says == Translator(model, TRANSLATION).translate([TEXT])[0]
     model.output.bias.data[TRANSLATION.end] = 1e4
-    assert read(model, TRANSLATION, TEXT).written == [TRANSLATION.end]
+    assert read(Translator(model, TRANSLATION), TEXT).written == [TRANSLATION.end]
 
 
 def test_a_space_has_a_mark():
@@ -123,12 +135,10 @@ def test_a_space_has_a_mark():
     assert "" not in tokens_of(LANGUAGE, ids)
 
 
-def test_what_is_no_model_and_what_reads_no_text_are_refused(tmp_path):
+def test_what_is_no_model_is_refused(tmp_path):
     for nothing in (7, None, gpt()):
         with pytest.raises(ConfigError, match="is no model to look into; give its directory, or a Translator or the"):
             opened(nothing)
-    with pytest.raises(ConfigError, match="a Linear is no model that reads a text"):
-        read(torch.nn.Linear(2, 3), LANGUAGE, TEXT)
 
 
 def test_a_model_is_called_by_the_last_part_of_its_path_that_says_something(monkeypatch, tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads.core.errors import DataError, MissingExtra
-from manyheads.tasks.scores import (
+from manyheads.tasks.metrics import (
     EntityScores,
     entity_scores,
     entity_table,

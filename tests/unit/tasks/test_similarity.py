@@ -12,14 +12,19 @@ from manyheads.core.errors import ConfigError, DataError, ManyheadsError
 from manyheads.data.similarity_batches import SimilarityBatches
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig, BertEmbedder
-from manyheads.tasks import similarity
-from manyheads.tasks.similarity import Embedder, score_pairs
-from manyheads.tasks.similarity_data import SimilarityData, prepare, read_all
+from manyheads.tasks.similarity import use as similarity
+from manyheads.tasks.similarity.data import read_all
+from manyheads.tasks.similarity.recipe import SimilarityData
+from manyheads.tasks.similarity.use import Embedder, score_pairs
 from manyheads.text.encoder import EncoderTokenizer
+from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import similarity_loss
+from tests.unit.tasks.preparing import prepared as prepare
 
 SIZES = {"context": 19, "width": 12, "layers": 2, "heads": 3}
 WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
+
+BY_SPEARMAN = TrainConfig(best_by="spearman")
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +229,7 @@ def test_scores_are_divided_by_the_largest_or_by_what_is_said(tmp_path, tokenize
     path = written(tmp_path / "a.tsv", lines("first", "second", "#"))
     for number, largest in enumerate((None, 38.0)):
         data = SimilarityData(pairs=(path,), valid=(path,), largest=largest)
-        prepared = prepare(data, 19, tokenizer, tmp_path / str(number))
+        prepared = prepare("similarity", data, 19, tmp_path / str(number), tokenizer, train=BY_SPEARMAN)
         assert_allclose(prepared.train.labels, np.arange(20) / (largest or 19), rtol=1e-6)
         assert prepared.scored
     with pytest.raises(DataError, match=r"a\.tsv, line 12: the score 11 is above data.largest 10"):
@@ -235,16 +240,19 @@ def test_a_file_without_scores_may_be_validated_on_one_with_them(tmp_path, token
     pairs, scored = (
         written(tmp_path / f"{n}.tsv", lines(*cells)) for n, cells in enumerate([("a", "b"), ("c", "d", "#")])
     )
-    prepared = prepare(SimilarityData(pairs=(pairs,), valid=(scored,)), 19, tokenizer, tmp_path / "run")
+    prepared = prepare(
+        *("similarity", SimilarityData(pairs=(pairs,), valid=(scored,)), 19, tmp_path / "run", tokenizer),
+        train=BY_SPEARMAN,
+    )
     assert prepared.scored
-    assert next(prepared.batches(SimilarityData(), seed=1, shuffle=True).epoch(0)).candidates is not None
+    assert next(prepared.batches().epoch(0)).candidates is not None
     with pytest.raises(DataError, match=r"1\.tsv has scores, but .*0\.tsv has none"):
         read_all(SimilarityData(pairs=(pairs, scored)))
 
 
 def test_pairs_with_an_empty_text_are_left_out_and_counted(tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr("manyheads.tasks.similarity_data.warn", said.append)
+    monkeypatch.setattr("manyheads.tasks.similarity.data.warn", said.append)
     path = written(tmp_path / "a.tsv", "\n" + lines("first", "second") + "alone\t \n\t\n\tonly\n")
     assert len(read_all(SimilarityData(pairs=(path,), valid=(path,))).train) == 20
     assert said[0] == f"{path}: 2 pairs with an empty text are left out, the first of them in line 22"
@@ -301,7 +309,10 @@ def test_settings_that_cannot_be_are_refused(wrong):
 
 def prepared(tmp_path, tokenizer, *cells: str):
     path = written(tmp_path / "a.tsv", "".join(f"{line}\n" for line in cells))
-    return prepare(SimilarityData(pairs=(path,), valid=(path,)), 19, tokenizer, tmp_path / "run")
+    return prepare(
+        *("similarity", SimilarityData(pairs=(path,), valid=(path,)), 19, tmp_path / "run", tokenizer),
+        train=TrainConfig(best_by="loss"),
+    )
 
 
 def fitted(model, batch, steps: int) -> float:

@@ -10,10 +10,12 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.columns import TaggedSentence
 from manyheads.data.tag_batches import NOTHING, TagBatch
 from manyheads.models.bert import Bert, BertConfig, BertTagger
-from manyheads.tasks.tag import Tagger, score_tags
-from manyheads.tasks.tag_data import TagData, Windowing, least_windows, prepare, read_all, spans
+from manyheads.tasks.tag.data import Windowing, least_windows, read_all, spans
+from manyheads.tasks.tag.recipe import TagData
+from manyheads.tasks.tag.use import Tagger, score_tags
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.objectives import tagging_loss
+from tests.unit.tasks.preparing import prepared as prepare
 
 NAMES = ("B-animal", "I-animal", "O")
 TEXT = "the old grey cat sees a tall tree and sleeps under it"
@@ -151,11 +153,11 @@ def test_the_least_number_of_windows_is_met_where_each_word_is_one_piece():
 def test_the_labels_of_a_long_sentence_are_laid_down_in_its_order(tmp_path):
     words, labels = (TEXT.split() * 6, [str(number % 7) for number in range(72)])
     path = written(tmp_path / "a.conll", " ".join(f"{word}/{label}" for word, label in zip(words, labels)), "it/0")
-    data = prepare(TagData(train=(path,), valid=(path,), vocabulary=45), 19, None, tmp_path / "run")
+    data = prepare("tag", TagData(train=(path,), valid=(path,), vocabulary=45), 19, tmp_path / "run")
     assert [data.names[number] for number in data.train.by_sentence(data.train.labels)[0]] == labels
     assert len(data.train) > data.train.sentences == 2
     Path(path).unlink()
-    again = prepare(TagData(train=(path,), valid=(path,), vocabulary=45), 19, None, tmp_path / "run")
+    again = prepare("tag", TagData(train=(path,), valid=(path,), vocabulary=45), 19, tmp_path / "run")
     assert (again.train.labels == data.train.labels).all()
 
 

@@ -28,15 +28,15 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import KINDS, PositionsConfig
-from manyheads.tasks import walk as walking
-from manyheads.tasks.answer import Answerer
-from manyheads.tasks.classify import Classifier
-from manyheads.tasks.language import LanguageModel
-from manyheads.tasks.masked import Filler
-from manyheads.tasks.similarity import Embedder
-from manyheads.tasks.tag import Tagger
-from manyheads.tasks.translate import Translator
-from manyheads.tasks.walk import Walk, lecture_walk, walk_through
+from manyheads.tasks.answer.use import Answerer
+from manyheads.tasks.classify.use import Classifier
+from manyheads.tasks.inside import walk as walking
+from manyheads.tasks.inside.walk import Walk, lecture_walk, walk_through
+from manyheads.tasks.language.use import LanguageModel
+from manyheads.tasks.masked.use import Filler
+from manyheads.tasks.similarity.use import Embedder
+from manyheads.tasks.tag.use import Tagger
+from manyheads.tasks.translate.use import Translator
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer

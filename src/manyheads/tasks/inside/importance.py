@@ -82,8 +82,8 @@ def rank_heads(measure: Measure) -> Importance:
     return Importance(measure.name, whole, sorted(found, key=lambda each: -each.lost))
 
 
-def measure_of(model: Path, *, by: str | None = None, given: dict[str, Any], device: str = "auto") -> Measure:
-    """What a model is scored by, on what was given for it to be evaluated on."""
+def measure_of(model: Path, *, by: str | None = None, device: str = "auto", **given: Any) -> Measure:
+    """What a model is scored by, on what is given for it to be evaluated on."""
     kind = predictor_of(model)
     if by not in (None, *kind.ranked_by):
         raise ConfigError(f"the heads of {kind.what} are not ranked by {by}, but by {' or '.join(kind.ranked_by)}")

@@ -147,7 +147,7 @@ class Translator(Predictor):
 
 def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
     refuse_fields(asked.fields)
-    if not (asked.pairs or (asked.source and asked.target)):
+    if not (asked.pairs or asked.source or asked.target):
         raise ConfigError("there is nothing to score a translator on: give --source and --target, or --pairs")
     sources, targets, pairs = ([Path(name) for name in names] for names in (asked.source, asked.target, asked.pairs))
     fields = (asked.fields[0], asked.fields[1]) if asked.fields else None
