@@ -80,7 +80,7 @@ def evaluate(
 
 def _text(model: Path, names: list[str], field: str | None, stride: int | None, device: str) -> None:
     from manyheads.core.errors import ConfigError
-    from manyheads.data.documents import find_texts, read_documents
+    from manyheads.data.readers.documents import find_texts, read_documents
     from manyheads.tasks.evaluation import evaluate_hidden, hides_words
     from manyheads.tasks.language import LanguageModel
     from manyheads.tasks.language_evaluation import score_text
@@ -126,7 +126,7 @@ def _translation(
     device: str,
 ) -> None:
     from manyheads.core.errors import ConfigError, DataError
-    from manyheads.data.corpus import read_pairs
+    from manyheads.data.readers.corpus import read_pairs
     from manyheads.tasks.translate import Translator, score
 
     if fields and len(fields) != 2:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
-from manyheads.data.example_batches import grouped, padded
-from manyheads.data.questions import Question
+from manyheads.data.batches import padded
+from manyheads.data.readers.questions import Question
 from manyheads.interop.directory import load_model
 from manyheads.models.bert import BertAnswerer
 from manyheads.ops.device import pick_device

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
-from manyheads.data.answer_batches import AnswerBatches, window_store
-from manyheads.data.example_batches import ExampleStore
-from manyheads.data.questions import Answer, Question, QuestionFile, read_questions
+from manyheads.data.batches import Batches
+from manyheads.data.examples import answer_batches, answer_store
+from manyheads.data.ragged import Store
+from manyheads.data.readers.questions import Answer, Question, QuestionFile, read_questions
 from manyheads.tasks.preparing import HELD_OUT_EVERY, prepared
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -194,14 +195,14 @@ class Prepared:
     """Whether some of the questions to learn from have no answer."""
     longest: int
     """Tokens of a window."""
-    train: ExampleStore
+    train: Store
     valid: list[Question]
     read: list[Read]
     """The questions for validation as a model reads them."""
 
-    def batches(self, data: AnswerData, *, seed: int, shuffle: bool) -> AnswerBatches:
+    def batches(self, data: AnswerData, *, seed: int, shuffle: bool) -> Batches:
         """Batches of the training data."""
-        return AnswerBatches(self.train, size=data.examples, seed=seed, shuffle=shuffle)
+        return answer_batches(self.train, size=data.examples, seed=seed, shuffle=shuffle)
 
 
 def prepare(data: AnswerData, context: int, tokenizer: EncoderTokenizer | None, run: Path) -> Prepared:
@@ -219,7 +220,7 @@ def prepare(data: AnswerData, context: int, tokenizer: EncoderTokenizer | None, 
     valid = read_questions(directory / "valid.json").questions
     # As the finished model will read them.
     validated = Reader(tokenizer, context, longest=data.longest)(pairs_of(valid))
-    store = ExampleStore.load(directory / "train.safetensors")
+    store = Store.open(directory / "train")
     return Prepared(tokenizer, about["impossible"], min(data.longest, context), store, valid, validated)
 
 
@@ -245,7 +246,7 @@ def _write(asked: Asked, reader: Reader, directory: Path) -> None:
     train, valid = _placed(asked.train, reader), _placed(asked.valid, reader)
     rows = [window.ids for _, read in train for window in read.windows]
     targets = [target for question, read in train for target in read.targets(question.answers)]
-    window_store(rows, targets).save(directory / "train.safetensors")
+    answer_store(rows, targets).save(directory / "train")
     (directory / "valid.json").write_text(_squad([question for question, _ in valid]), encoding="utf-8")
     impossible = sum(question.impossible for question, _ in train)
     (directory / "about.json").write_text(json.dumps({"impossible": impossible > 0}) + "\n", encoding="utf-8")

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
-from manyheads.data.example_batches import candidates_of, grouped, padded
+from manyheads.data.batches import padded
+from manyheads.data.examples import candidates_of
 from manyheads.interop.directory import load_model
 from manyheads.models.bert import BertClassifier
 from manyheads.models.classifier import DecoderClassifier

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
-from manyheads.data.example_batches import ExampleBatches, ExampleStore
-from manyheads.data.examples import Example, ExampleFile, read_examples
+from manyheads.data.batches import Batches
+from manyheads.data.examples import example_batches, example_store
+from manyheads.data.ragged import Store
+from manyheads.data.readers.examples import Example, ExampleFile, read_examples
 from manyheads.tasks.language_data import DELIMITER
 from manyheads.tasks.preparing import EXTRACT, START, Wrapping, as_number, label_names, prepared, split, with_dev
 from manyheads.text.encoder import EncoderTokenizer
@@ -142,13 +144,13 @@ class Prepared:
     tokenizer: LanguageTokenizer | EncoderTokenizer
     form: str
     names: tuple[str, ...]
-    train: ExampleStore
-    valid: ExampleStore
+    train: Store
+    valid: Store
 
-    def batches(self, data: ExampleData, *, seed: int, shuffle: bool) -> ExampleBatches:
+    def batches(self, data: ExampleData, *, seed: int, shuffle: bool) -> Batches:
         """Batches of the training data, shuffled, or of the validation data, in order."""
         store = self.train if shuffle else self.valid
-        return ExampleBatches(store, size=data.examples, choice=self.form == "choice", seed=seed, shuffle=shuffle)
+        return example_batches(store, size=data.examples, seed=seed, shuffle=shuffle)
 
 
 def prepare(
@@ -179,13 +181,13 @@ def prepare(
     read = partial(read_all, data)
     tokenizer, directory = prepared(run, kind, context, tokenizer, read=read, train=train, write=write)
     about = json.loads((directory / "examples.json").read_text(encoding="utf-8"))
-    stores = [ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
+    stores = [Store.open(directory / part) for part in ("train", "valid")]
     return Prepared(tokenizer, about["form"], tuple(about["names"]), *stores)
 
 
 def _write(found: Labelled, wrapping: Wrapping, regression: bool, directory: Path) -> None:
     for part, examples in (("train", found.train), ("valid", found.valid)):
-        _store(found, examples, wrapping, regression).save(directory / f"{part}.safetensors")
+        _store(found, examples, wrapping, regression).save(directory / part)
     about = {"form": found.form, "names": found.names}
     (directory / "examples.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
     what = "numbers" if regression else f"{len(found.names)} labels" if found.names else "choices"
@@ -194,12 +196,12 @@ def _write(found: Labelled, wrapping: Wrapping, regression: bool, directory: Pat
         warn(f"{wrapping.cut:,} texts are longer than the model's context and lose their end")
 
 
-def _store(found: Labelled, examples: list[Example], wrapping: Wrapping, regression: bool) -> ExampleStore:
+def _store(found: Labelled, examples: list[Example], wrapping: Wrapping, regression: bool) -> Store:
     parts = [parts_of(found.form, example.texts) for example in examples]
     flat = iter(wrapping.rows([part for each in parts for part in each]))
     rows = [[next(flat) for _ in each] for each in parts]
     if regression:
-        return ExampleStore.of(rows, [float(example.label) for example in examples])
+        return example_store(rows, [float(example.label) for example in examples])
     numbers = {name: number for number, name in enumerate(found.names)}
     labels = [numbers[example.label] if numbers else int(example.label) for example in examples]
-    return ExampleStore.of(rows, labels)
+    return example_store(rows, labels)

@@ -6,9 +6,9 @@ from typing import Any
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.core.log import say, warn
-from manyheads.data.columns import TaggedSentence, read_columns
-from manyheads.data.examples import ExampleFile, read_examples
-from manyheads.data.questions import read_questions
+from manyheads.data.readers.columns import TaggedSentence, read_columns
+from manyheads.data.readers.examples import ExampleFile, read_examples
+from manyheads.data.readers.questions import read_questions
 from manyheads.interop.directory import is_embedder, kind_of
 from manyheads.look.reliability import reliability
 from manyheads.models.bert import BertAnswerer, BertClassifier, BertTagger, MaskedBert

@@ -12,11 +12,10 @@ from torch import nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting
-from manyheads.data.batching import PairBatches
-from manyheads.data.corpus import read_pairs
-from manyheads.data.documents import find_texts, read_documents
-from manyheads.data.questions import read_questions
-from manyheads.data.store import PairStore
+from manyheads.data.pairs import pair_batches, pair_store
+from manyheads.data.readers.corpus import read_pairs
+from manyheads.data.readers.documents import find_texts, read_documents
+from manyheads.data.readers.questions import read_questions
 from manyheads.interop.directory import kind_of
 from manyheads.look.grid import Grid, shades_of
 from manyheads.look.heads import heads_off
@@ -155,8 +154,8 @@ def _translations(translator: Translator, pairs: list[tuple[str, str]], by: str)
     if by == "bleu":
         score_of = lambda: score(translator.translate(sources, beam=1), targets).bleu  # noqa: E731
         return Measure("BLEU", model, score_of, more_is_better=True)
-    store = PairStore.from_ids(tokenizer.encode(sources), tokenizer.encode(targets))
-    batches = PairBatches(store, tokens=TOKENS_AT_ONCE, pad=tokenizer.pad, seed=0, shuffle=False)
+    store = pair_store(tokenizer.encode(sources), tokenizer.encode(targets))
+    batches = pair_batches(store, tokens=TOKENS_AT_ONCE, pad=tokenizer.pad, seed=0, shuffle=False)
     device = next(model.parameters()).device
 
     @torch.inference_mode()

@@ -7,10 +7,12 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import counting, say
-from manyheads.data.corpus import read_pairs
-from manyheads.data.documents import Piece, find_texts, read_documents
-from manyheads.data.store import PairStore
-from manyheads.data.tokens import JoinedBatches, TokenBatches, TokenStore
+from manyheads.data.batches import Batches
+from manyheads.data.pairs import joined_batches, write_pairs
+from manyheads.data.ragged import Store
+from manyheads.data.readers.corpus import read_pairs
+from manyheads.data.readers.documents import Piece, find_texts, read_documents
+from manyheads.data.text import text_batches, write_text
 from manyheads.text.language import LanguageTokenizer
 
 CHARACTERS = "characters"
@@ -70,15 +72,15 @@ class Prepared:
     """The data of a run, ready to train on."""
 
     tokenizer: LanguageTokenizer
-    train: TokenStore | PairStore
-    valid: TokenStore | PairStore
+    train: Store
+    valid: Store
 
-    def batches(self, data: TextData, context: int, *, seed: int, shuffle: bool) -> TokenBatches | JoinedBatches:
+    def batches(self, data: TextData, context: int, *, seed: int, shuffle: bool) -> Batches:
         """Batches of the training data, shuffled, or of the validation data, in order."""
         store = self.train if shuffle else self.valid
-        if isinstance(store, TokenStore):
-            return TokenBatches(store, rows=data.rows, length=context, seed=seed, shuffle=shuffle)
-        return JoinedBatches(
+        if not data.pairs:
+            return text_batches(store, rows=data.rows, length=context, seed=seed, shuffle=shuffle)
+        return joined_batches(
             store,
             tokens=max(data.rows * context // 3, 1),  # of the target; source and padding about double it
             pad=0,
@@ -95,7 +97,6 @@ def prepare(data: TextData, context: int, run: Path) -> Prepared:
     A run that goes on finds them in `run/tokenizer`, `run/data` and `run/valid` and asks for no file again.
     """
     tokenizer_directory, store_directory, valid_directory = run / "tokenizer", run / "data", run / "valid"
-    kind = PairStore if data.pairs else TokenStore
     if not (store_directory / "store.json").exists():
         tokenizer = _tokenizer(data)
         if data.pairs:
@@ -107,13 +108,13 @@ def prepare(data: TextData, context: int, run: Path) -> Prepared:
         # The training store last: once it is there, the data is whole.
         (_write_pairs if data.pairs else _write_text)(data, tokenizer, context, store_directory, valid_directory)
     tokenizer = LanguageTokenizer.load(tokenizer_directory)
-    train = kind.open(store_directory)
+    train = Store.open(store_directory)
     if (valid_directory / "store.json").exists():
-        valid = kind.open(valid_directory)
+        valid = Store.open(valid_directory)
     else:
         held = held_out(len(train), data.valid_tokens)
-        train, valid = train.part(0, len(train) - held), train.part(len(train) - held, len(train))  # type: ignore
-    if isinstance(valid, TokenStore):
+        train, valid = train.part(0, len(train) - held), train.part(len(train) - held, len(train))
+    if not data.pairs:
         valid = valid.part(0, min(len(valid), data.valid_tokens))
         if min(len(train), len(valid)) < 2:
             raise DataError(
@@ -168,14 +169,13 @@ def sample_documents(part: str) -> Iterator[Piece]:
 
 def _write_text(data: TextData, tokenizer: LanguageTokenizer, context: int, train: Path, valid: Path) -> None:
     if data.valid or not data.text:
-        TokenStore.build(valid, _documents(data.valid, data, "valid"), tokenizer, end=tokenizer.end)
+        write_text(valid, _documents(data.valid, data, "valid"), tokenizer, end=tokenizer.end)
     with counting("cutting the text into tokens, letters") as show:
         pieces = _documents(data.text, data)
-        store = TokenStore.build(train, pieces, tokenizer, end=tokenizer.end, on_progress=show)
-    about = store.about
-    assert about is not None
-    documents = f"{about.documents:,} document{'s' if about.documents > 1 else ''}"
-    say(f"{about.letters:,} letters in {documents}: {len(store):,} tokens of {len(tokenizer):,} kinds")
+        store = write_text(train, pieces, tokenizer, end=tokenizer.end, on_progress=show)
+    letters, count = store.about["letters"], store.about["documents"]
+    documents = f"{count:,} document{'s' if count > 1 else ''}"
+    say(f"{letters:,} letters in {documents}: {len(store):,} tokens of {len(tokenizer):,} kinds")
 
 
 def _write_pairs(data: TextData, tokenizer: LanguageTokenizer, context: int, train: Path, valid: Path) -> None:
@@ -186,16 +186,16 @@ def _write_pairs(data: TextData, tokenizer: LanguageTokenizer, context: int, tra
         held = (pair for number, pair in enumerate(_read_pairs(data.pairs, data), 1) if _is_held_out(number))
         rest = (pair for number, pair in enumerate(_read_pairs(data.pairs, data), 1) if not _is_held_out(number))
     try:
-        PairStore.build(valid, _ended(held), _Sides(tokenizer), longest=longest)
+        write_pairs(valid, _ended(held), _Sides(tokenizer), longest=longest)
     except DataError as error:
         raise DataError(f"there are no validation pairs; give them with --valid-pairs ({error})") from None
     with counting("cutting pairs into tokens") as show:
-        store = PairStore.build(train, _ended(rest), _Sides(tokenizer), longest=longest, on_progress=show)
+        store = write_pairs(train, _ended(rest), _Sides(tokenizer), longest=longest, on_progress=show)
     say(f"{len(store):,} training pairs, {len(tokenizer):,} kinds of tokens")
-    if store.dropped.too_long or store.dropped.empty:
+    if store.about["too_long"] or store.about["empty"]:
         say(
-            f"dropped: {store.dropped.too_long:,} pairs with a side over {longest} tokens (half of model.context), "
-            f"{store.dropped.empty:,} with an empty side"
+            f"dropped: {store.about['too_long']:,} pairs with a side over {longest} tokens (half of model.context), "
+            f"{store.about['empty']:,} with an empty side"
         )
 
 

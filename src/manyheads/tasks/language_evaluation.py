@@ -9,8 +9,8 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting
-from manyheads.data.corpus import read_lines
-from manyheads.data.documents import Piece
+from manyheads.data.readers.corpus import read_lines
+from manyheads.data.readers.documents import Piece
 from manyheads.generate.score import log_probabilities, windows
 from manyheads.generate.steps import NO_END
 from manyheads.tasks.language import LanguageModel

@@ -8,9 +8,11 @@ from typing import Any
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import directory_written_atomically
 from manyheads.core.log import counting, say
-from manyheads.data.documents import Piece, find_texts, read_documents
-from manyheads.data.masked_batches import MaskedBatches
-from manyheads.data.sentences import SentenceStore
+from manyheads.data.batches import Batches
+from manyheads.data.masked_rows import masked_batches
+from manyheads.data.ragged import Store
+from manyheads.data.readers.documents import Piece, find_texts, read_documents
+from manyheads.data.sentences import document_bounds, split, write_sentences
 from manyheads.tasks.language_data import HELD_OUT, PIECE_LETTERS, counted, sample_documents
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -51,21 +53,21 @@ class Prepared:
     """The data of a run, ready to train on."""
 
     tokenizer: EncoderTokenizer
-    train: SentenceStore
-    valid: SentenceStore
+    train: Store
+    valid: Store
 
-    def batches(self, data: MaskedData, context: int, *, seed: int, shuffle: bool) -> MaskedBatches:
+    def batches(self, data: MaskedData, context: int, *, seed: int, shuffle: bool) -> Batches:
         """Batches of the training data, new ones each epoch, or of the validation data, always the same."""
         store = self.train if shuffle else self.valid
         settings = {"rows": data.rows, "next_sentence": data.next_sentence, "seed": seed, "shuffle": shuffle}
         return batches_of(store, self.tokenizer, context, **settings)
 
 
-def batches_of(store: SentenceStore, tokenizer: EncoderTokenizer, context: int, **settings: Any) -> MaskedBatches:
-    """Batches of a store with the marks of its tokenizer; `settings` are those of MaskedBatches."""
+def batches_of(store: Store, tokenizer: EncoderTokenizer, context: int, **settings: Any) -> Batches:
+    """Batches of a store with the marks of its tokenizer; `settings` are those of masked_batches."""
     marks = {name: getattr(tokenizer, name) for name in ("start", "separator", "mask", "pad")}
     special = (tokenizer.unknown,)
-    return MaskedBatches(store, length=context, vocabulary=len(tokenizer), special=special, **marks, **settings)
+    return masked_batches(store, length=context, vocabulary=len(tokenizer), special=special, **marks, **settings)
 
 
 def longest_sentence(context: int) -> int:
@@ -87,19 +89,19 @@ def prepare(data: MaskedData, context: int, run: Path) -> Prepared:
         with directory_written_atomically(tokenizer_directory) as unfinished:
             tokenizer.save(unfinished, context)
         if data.valid or not data.text:
-            SentenceStore.build(valid_directory, _documents(data.valid, data, "valid"), tokenizer, longest=longest)
+            write_sentences(valid_directory, _documents(data.valid, data, "valid"), tokenizer, longest=longest)
         # The training store last: once it is there, the data is whole.
         with counting("cutting the text into tokens, letters") as show:
             pieces = _documents(data.text, data, "train")
-            store = SentenceStore.build(store_directory, pieces, tokenizer, longest=longest, on_progress=show)
-        documents = len(store.documents) - 1
-        say(f"{len(store):,} sentences in {documents:,} documents: {store.tokens:,} tokens of {len(tokenizer):,} kinds")
-    train = SentenceStore.open(store_directory)
+            store = write_sentences(store_directory, pieces, tokenizer, longest=longest, on_progress=show)
+        documents, tokens = len(document_bounds(store)) - 1, len(store["ids"].flat)
+        say(f"{len(store):,} sentences in {documents:,} documents: {tokens:,} tokens of {len(tokenizer):,} kinds")
+    train = Store.open(store_directory)
     if (valid_directory / "store.json").exists():
-        valid = SentenceStore.open(valid_directory)
-        valid = valid.split(1.0, data.valid_tokens)[1] if valid.tokens > data.valid_tokens else valid
+        valid = Store.open(valid_directory)
+        valid = split(valid, 1.0, data.valid_tokens)[1] if len(valid["ids"].flat) > data.valid_tokens else valid
     else:
-        train, valid = train.split(HELD_OUT, data.valid_tokens)
+        train, valid = split(train, HELD_OUT, data.valid_tokens)
     prepared = Prepared(EncoderTokenizer.load(tokenizer_directory), train, valid)
     _refuse_what_teaches_nothing(prepared, data, context)
     return prepared
@@ -113,8 +115,7 @@ def _refuse_what_teaches_nothing(prepared: Prepared, data: MaskedData, context: 
         except DataError as error:
             other = "" if shuffle or data.valid else ", or other text with --valid"
             raise DataError(f"of the text to {part}: {error}{other}") from None
-    valid = prepared.valid
-    if (valid.ids[valid.sentences[0] : valid.sentences[-1]] == prepared.tokenizer.unknown).all():
+    if (prepared.valid["ids"].flat == prepared.tokenizer.unknown).all():
         raise DataError("every word to validate on is unknown to the tokenizer; give other text with --valid")
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import directory_written_atomically
-from manyheads.data.corpus import COMPRESSED
+from manyheads.data.readers.corpus import COMPRESSED
 from manyheads.tasks.language_data import DELIMITER
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer

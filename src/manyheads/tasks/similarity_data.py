@@ -8,11 +8,12 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
-from manyheads.data.corpus import COMPRESSED, OBJECTS, TABLES, json_in, read_lines, read_pairs
-from manyheads.data.example_batches import ExampleStore
-from manyheads.data.example_layouts import rows_of, texts_in
-from manyheads.data.examples import COMMAS, Example, ExampleFile, read_examples
-from manyheads.data.similarity_batches import SimilarityBatches, is_scored
+from manyheads.data.batches import Batches
+from manyheads.data.examples import is_scored, similarity_batches, similarity_store
+from manyheads.data.ragged import Store
+from manyheads.data.readers.corpus import COMPRESSED, OBJECTS, TABLES, json_in, read_lines, read_pairs
+from manyheads.data.readers.example_layouts import rows_of, texts_in
+from manyheads.data.readers.examples import COMMAS, Example, ExampleFile, read_examples
 from manyheads.models.bert import POOLINGS
 from manyheads.tasks.preparing import Wrapping, as_number, held_out, prepared, with_dev
 from manyheads.text.encoder import EncoderTokenizer
@@ -242,18 +243,18 @@ class Prepared:
     """The data of a run, ready to train on."""
 
     tokenizer: EncoderTokenizer
-    train: ExampleStore
-    valid: ExampleStore
+    train: Store
+    valid: Store
 
     @property
     def scored(self) -> bool:
         """Whether there are scores to validate on."""
         return is_scored(self.valid)
 
-    def batches(self, data: SimilarityData, *, seed: int, shuffle: bool) -> SimilarityBatches:
+    def batches(self, data: SimilarityData, *, seed: int, shuffle: bool) -> Batches:
         """Batches of the training data, shuffled, or of the validation data, always the same."""
         store = self.train if shuffle else self.valid
-        return SimilarityBatches(store, size=data.examples, seed=seed, shuffle=shuffle)
+        return similarity_batches(store, size=data.examples, seed=seed, shuffle=shuffle)
 
 
 def prepare(data: SimilarityData, context: int, tokenizer: EncoderTokenizer | None, run: Path) -> Prepared:
@@ -271,15 +272,15 @@ def prepare(data: SimilarityData, context: int, tokenizer: EncoderTokenizer | No
 
     read = partial(read_all, data)
     tokenizer, directory = prepared(run, EncoderTokenizer, context, tokenizer, read=read, train=train, write=write)
-    stores = [ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
+    stores = [Store.open(directory / part) for part in ("train", "valid")]
     return Prepared(tokenizer, *stores)
 
 
 def _write(found: Found, wrapping: Wrapping, directory: Path) -> None:
     for part, pairs in (("train", found.train), ("valid", found.valid)):
         rows = iter(wrapping.rows([(text,) for pair in pairs.texts for text in pair]))
-        scores = [0] * len(pairs) if pairs.scores is None else [score / found.largest for score in pairs.scores]
-        ExampleStore.of(list(zip(rows, rows)), scores).save(directory / f"{part}.safetensors")  # type: ignore
+        scores = None if pairs.scores is None else [score / found.largest for score in pairs.scores]
+        similarity_store(list(zip(rows, rows)), scores).save(directory / part)
     say(f"{len(found.train):,} pairs to learn from, {len(found.valid):,} to validate on")
     if wrapping.cut:
         warn(f"{wrapping.cut:,} texts are longer than the {wrapping.room} tokens that are read and lose their end")

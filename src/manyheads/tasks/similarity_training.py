@@ -9,7 +9,7 @@ from torch import nn
 
 from manyheads.core.configs import to_toml
 from manyheads.core.errors import ConfigError
-from manyheads.data.similarity_batches import is_scored
+from manyheads.data.examples import is_scored
 from manyheads.interop.directory import load_embedder, save_model
 from manyheads.models.bert import Bert, BertConfig, BertEmbedder
 from manyheads.tasks.card import embedder_card

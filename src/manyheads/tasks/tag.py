@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.columns import TaggedSentence
-from manyheads.data.example_batches import grouped, padded
+from manyheads.core.grouping import grouped
+from manyheads.data.batches import padded
+from manyheads.data.readers.columns import TaggedSentence
 from manyheads.interop.directory import load_model
 from manyheads.models.bert import BertTagger
 from manyheads.ops.device import pick_device

@@ -13,8 +13,10 @@ import numpy as np
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say
-from manyheads.data.columns import TaggedSentence, read_columns
-from manyheads.data.tag_batches import NOTHING, TagBatches, TagStore
+from manyheads.data.batches import Batches
+from manyheads.data.examples import NOTHING, tag_batches, tag_store
+from manyheads.data.ragged import Store
+from manyheads.data.readers.columns import TaggedSentence, read_columns
 from manyheads.tasks.preparing import label_names, prepared, split
 from manyheads.tasks.scores import PREFIXES
 from manyheads.text.encoder import EncoderTokenizer
@@ -178,17 +180,17 @@ class Prepared:
 
     tokenizer: EncoderTokenizer
     names: tuple[str, ...]
-    train: TagStore
-    valid: TagStore
+    train: Store
+    valid: Store
 
     @property
     def entities(self) -> bool:
         """Whether validation has entities to find."""
-        return are_entities(self.names[number] for number in np.unique(self.valid.labels) if number != NOTHING)
+        return are_entities(self.names[number] for number in np.unique(self.valid["labels"].flat) if number != NOTHING)
 
-    def batches(self, data: TagData, *, seed: int, shuffle: bool) -> TagBatches:
+    def batches(self, data: TagData, *, seed: int, shuffle: bool) -> Batches:
         """Batches of the training data, shuffled, or of the validation data, in order."""
-        return TagBatches(self.train if shuffle else self.valid, size=data.examples, seed=seed, shuffle=shuffle)
+        return tag_batches(self.train if shuffle else self.valid, size=data.examples, seed=seed, shuffle=shuffle)
 
 
 def prepare(data: TagData, context: int, tokenizer: EncoderTokenizer | None, run: Path) -> Prepared:
@@ -207,13 +209,13 @@ def prepare(data: TagData, context: int, tokenizer: EncoderTokenizer | None, run
     read = partial(read_all, data)
     tokenizer, directory = prepared(run, EncoderTokenizer, context, tokenizer, read=read, train=train, write=write)
     names = tuple(json.loads((directory / "tags.json").read_text(encoding="utf-8"))["names"])
-    stores = [TagStore.load(directory / f"{part}.safetensors") for part in ("train", "valid")]
+    stores = [Store.open(directory / part) for part in ("train", "valid")]
     return Prepared(tokenizer, names, *stores)
 
 
 def _write(found: Tagged, windowing: Windowing, directory: Path) -> None:
     for part, sentences in (("train", found.train), ("valid", found.valid)):
-        _store(sentences, found.names, windowing).save(directory / f"{part}.safetensors")
+        _store(sentences, found.names, windowing).save(directory / part)
     about = {"names": found.names}
     (directory / "tags.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
     words = sum(len(sentence.words) for sentence in found.train)
@@ -225,7 +227,7 @@ def _write(found: Tagged, windowing: Windowing, directory: Path) -> None:
         say(f"{windowing.long:,} sentences are longer than the model's context and are read in overlapping windows")
 
 
-def _store(sentences: list[TaggedSentence], names: tuple[str, ...], windowing: Windowing) -> TagStore:
+def _store(sentences: list[TaggedSentence], names: tuple[str, ...], windowing: Windowing) -> Store:
     numbers = {name: number for number, name in enumerate(names)}
     rows, labels, sentence_of_row = [], [], []
     for sentence, windows in enumerate(windowing.windows([each.words for each in sentences])):
@@ -237,4 +239,4 @@ def _store(sentences: list[TaggedSentence], names: tuple[str, ...], windowing: W
             rows.append(window.ids)
             labels.append(row)
             sentence_of_row.append(sentence)
-    return TagStore.of(rows, labels, sentence_of_row)
+    return tag_store(rows, labels, sentence_of_row)

@@ -11,7 +11,7 @@ from torch import nn
 
 from manyheads.core.configs import to_toml
 from manyheads.core.errors import ConfigError
-from manyheads.data.tag_batches import NOTHING
+from manyheads.data.examples import NOTHING, by_sentence
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig, BertTagger
 from manyheads.tasks.card import tag_card
@@ -75,25 +75,25 @@ class TagJob:
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Negative log-likelihood of a word's label, how many of a hundred words are right, and F1 of entities."""
-        store, device = self.data.valid, next(model.parameters()).device
-        loss, predicted = torch.zeros((), device=device), np.full_like(store.labels, NOTHING)
+        labels, device = self.data.valid["labels"], next(model.parameters()).device
+        loss, predicted = torch.zeros((), device=device), np.full_like(labels.values, NOTHING)
         for numbers, batch in zip(self.valid.plan(0), self.valid.epoch(0)):
             batch = batch.to(device)
             scores = model(batch.ids, batch.lengths)
             loss += tag_loss(scores, batch.labels)
             for number, row in zip(numbers, scores.argmax(dim=-1).cpu().numpy()):
-                place = store.place(number)
+                place = labels.span(number)
                 predicted[place] = row[: place.stop - place.start]
-        asked = store.labels != NOTHING
-        right = int((predicted == store.labels)[asked].sum())
+        asked = labels.values != NOTHING
+        right = int((predicted == labels.values)[asked].sum())
         found = {"loss": float(loss) / int(asked.sum()), "accuracy": 100 * right / int(asked.sum())}
         return {**found, "f1": self._f1(predicted)} if self.data.entities else found
 
     def _f1(self, predicted: np.ndarray) -> float:
         names, store = self.data.names, self.data.valid
         spelt = [
-            [[names[number] for number in sentence] for sentence in store.by_sentence(values)]
-            for values in (predicted, store.labels)
+            [[names[number] for number in sentence] for sentence in by_sentence(store, values)]
+            for values in (predicted, store["labels"].values)
         ]
         f1 = entity_scores(*spelt).f1
         assert f1 is not None  # there are entities in truth
@@ -101,7 +101,7 @@ class TagJob:
 
     def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None:
         data = self.data
-        card = tag_card(to_toml(self.recipe), data.train.sentences, data.names, which, scores)
+        card = tag_card(to_toml(self.recipe), len(np.unique(data.train["sentence"])), data.names, which, scores)
         save_model(self.run / "model", model, data.tokenizer, card)
 
 

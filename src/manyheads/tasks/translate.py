@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.grouping import grouped
 from manyheads.generate.beam import beam_search, length_penalty
 from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, Steps, Vocabulary
@@ -96,7 +97,7 @@ def decode_all(
     vocabulary = Vocabulary(end=config.end, never=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
-        for places in _batches_by_length(rows, batch_cells, beam):
+        for places in grouped([_cells(len(row), beam) for row in rows], batch_cells, longest_first=True):
             batch = [rows[place] for place in places]
             limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch])
             memory, mask = _encoded(model, batch, device)
@@ -128,15 +129,9 @@ def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) ->
     return memory, mask
 
 
-def _batches_by_length(rows: list[list[int]], batch_cells: int, beam: int) -> list[list[int]]:
-    """Places of rows, longest first, in batches whose cells stay within the budget; one row at least."""
-    batches: list[list[int]] = []
-    for place in sorted(range(len(rows)), key=lambda place: (-len(rows[place]), place)):
-        longest = len(rows[batches[-1][0]]) if batches else 0
-        if not batches or (len(batches[-1]) + 1) * (longest + beam * (longest + EXTRA_TOKENS)) > batch_cells:
-            batches.append([])
-        batches[-1].append(place)
-    return batches
+def _cells(length: int, beam: int) -> int:
+    """What a row of this length takes: itself, and its translations as they may become."""
+    return length + beam * (length + EXTRA_TOKENS)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import directory_written_atomically, write_atomically
 from manyheads.core.log import counting, say
-from manyheads.data.corpus import read_pairs
-from manyheads.data.store import PairStore
+from manyheads.data.pairs import write_pairs
+from manyheads.data.ragged import Store
+from manyheads.data.readers.corpus import read_pairs
 from manyheads.text.tokenizer import Tokenizer
 
 HELD_OUT_EVERY, HELD_OUT_MOST = 50, 1000
@@ -64,7 +65,7 @@ class Prepared:
     """The data of a run, ready to train on."""
 
     tokenizer: Tokenizer
-    train: PairStore
+    train: Store
     valid: list[Pair]
 
 
@@ -76,7 +77,7 @@ def prepare(data: PairData, run: Path) -> Prepared:
     tokenizer_directory, store_directory, valid_file = run / "tokenizer", run / "data", run / "valid.jsonl"
     if (store_directory / "store.json").exists():
         valid = list(read_pairs(pairs=[valid_file]))
-        return Prepared(Tokenizer.load(tokenizer_directory), PairStore.open(store_directory), valid)
+        return Prepared(Tokenizer.load(tokenizer_directory), Store.open(store_directory), valid)
     valid = _valid_pairs(data)
     if data.tokenizer:
         tokenizer = Tokenizer.load(Path(data.tokenizer))
@@ -99,12 +100,12 @@ def prepare(data: PairData, run: Path) -> Prepared:
     write_atomically(valid_file, "".join(f"{line}\n" for line in lines))
     # The store last: once it is there, the data is whole.
     with counting("cutting pairs into tokens") as show:
-        store = PairStore.build(store_directory, _train_pairs(data), tokenizer, longest=data.longest, on_progress=show)
+        store = write_pairs(store_directory, _train_pairs(data), tokenizer, longest=data.longest, on_progress=show)
     say(f"{len(store):,} training pairs, {len(valid):,} validation pairs, {len(tokenizer):,} tokens in the vocabulary")
-    if store.dropped.too_long or store.dropped.empty:
+    if store.about["too_long"] or store.about["empty"]:
         say(
-            f"dropped: {store.dropped.too_long:,} pairs with a side over {data.longest} tokens (data.longest), "
-            f"{store.dropped.empty:,} with an empty side"
+            f"dropped: {store.about['too_long']:,} pairs with a side over {data.longest} tokens (data.longest), "
+            f"{store.about['empty']:,} with an empty side"
         )
     return Prepared(tokenizer, store, valid)
 

@@ -10,8 +10,7 @@ from torch import nn
 from manyheads.core.configs import assigned, to_toml, updated
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
-from manyheads.data.batching import PairBatches
-from manyheads.data.store import PairStore
+from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.interop.directory import save_model
 from manyheads.models.transformer import PRESETS, Transformer, TransformerConfig, parameters, transformer_tiny
 from manyheads.ops.device import pick_device
@@ -90,8 +89,8 @@ class TranslationJob:
         self.sources = data.tokenizer.encode([source for source, _ in data.valid])
         targets = data.tokenizer.encode([target for _, target in data.valid])
         tokens = recipe.data.batch_tokens
-        store = PairStore.from_ids(self.sources, targets)
-        self.valid = PairBatches(store, tokens=tokens, pad=data.tokenizer.pad, seed=0, shuffle=False)
+        store = pair_store(self.sources, targets)
+        self.valid = pair_batches(store, tokens=tokens, pad=data.tokenizer.pad, seed=0, shuffle=False)
 
     def loss(self, model: nn.Module, batch) -> Loss:
         return translation_loss(model, batch, smoothing=self.recipe.train.smoothing)
@@ -123,7 +122,7 @@ def train_translator(recipe: TranslateRecipe, run: Path, *, resume: bool = False
     torch.manual_seed(recipe.train.seed)
     model = Transformer(config)
     say(f"{parameters(model):,} parameters, training on {pick_device(recipe.train.device)} into {run}")
-    batches = PairBatches(
+    batches = pair_batches(
         data.train, tokens=recipe.data.batch_tokens, pad=tokenizer.pad, seed=recipe.train.seed, shuffle=True
     )
     return Training(run, recipe.train, model, config.width, batches, TranslationJob(recipe, data, run)).fit()
