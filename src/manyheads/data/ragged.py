@@ -44,6 +44,8 @@ class Ragged:
 
     def span(self, row: int) -> slice:
         """Where a row lies in `values`."""
+        if row < 0:
+            raise IndexError(f"row {row}; rows are counted from the first")
         return slice(self.offsets[row], self.offsets[row + 1])
 
     @cached_property
