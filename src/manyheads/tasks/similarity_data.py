@@ -11,7 +11,7 @@ from manyheads.core.log import say, warn
 from manyheads.data.batches import Batches
 from manyheads.data.examples import is_scored, similarity_batches, similarity_store
 from manyheads.data.ragged import Store
-from manyheads.data.readers.corpus import COMPRESSED, OBJECTS, TABLES, json_in, read_lines, read_pairs
+from manyheads.data.readers.corpus import OBJECTS, TABLES, json_in, kind_of, read_lines, read_pairs
 from manyheads.data.readers.example_layouts import rows_of, texts_in
 from manyheads.data.readers.examples import COMMAS, Example, ExampleFile, read_examples
 from manyheads.models.bert import POOLINGS
@@ -136,7 +136,7 @@ def _without_scores(path: Path, columns: tuple[str, ...]) -> tuple[tuple[str, st
 
     None says that there are scores, or that the file is for its reader to refuse.
     """
-    kind = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+    kind = kind_of(path)
     if len(columns) == 3 or not path.is_file():
         return None
     if kind in OBJECTS:
