@@ -36,7 +36,7 @@ CLOSE = 1e-5  # between numbers of vectors of the length 1
 
 
 def sentences(folder: str, count: int) -> list[str]:
-    from manyheads.data.examples import read_examples
+    from manyheads.data.readers.examples import read_examples
 
     file = next(Path(folder).glob("sts-test.csv*"))
     texts = [text for example in read_examples(file).examples for text in example.texts]

@@ -30,7 +30,8 @@ def prepare_ours(rows: int):
 
     import numpy as np
 
-    from manyheads.data.tokens import TokenBatches, TokenStore
+    from manyheads.data.ragged import Store
+    from manyheads.data.text import text_batches
     from manyheads.models.gpt import GPT, gpt2_small
     from manyheads.train.config import TrainConfig
     from manyheads.train.loop import Training, _Window
@@ -41,7 +42,7 @@ def prepare_ours(rows: int):
         optimizer="adamw", weight_decay=0.1, learning_rate=6e-4, beta2=0.95, warmup=10, compile=True, device="cuda"
     )
     ids = np.random.default_rng(1).integers(VOCABULARY, size=200 * rows * CONTEXT, dtype=np.uint16)
-    batches = TokenBatches(TokenStore.from_ids(ids), rows=rows, length=CONTEXT, seed=1)
+    batches = text_batches(Store({"ids": ids}), rows=rows, length=CONTEXT, seed=1)
 
     class Job:
         def loss(self, model, batch):

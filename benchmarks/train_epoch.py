@@ -64,7 +64,7 @@ def train_ours(work: Path) -> dict:
     """`manyheads train translate`, with its own data preparation, batches and loop."""
     import torch.utils.tensorboard  # noqa: F401  the loop would import it inside the time that is taken
 
-    from manyheads.data.batching import PairBatches
+    from manyheads.data.pairs import pair_batches
     from manyheads.interop.directory import load_model
     from manyheads.tasks.translate.training import PairData, TranslateRecipe, TranslationJob
     from manyheads.tasks.translate.training import prepare as prepare_data
@@ -89,7 +89,7 @@ def train_ours(work: Path) -> dict:
         run, began = Path(temporary), time.perf_counter()
         data = PairData(**files, tokenizer=str(work / "first" / "tokenizer.json"), batch_tokens=BATCH_TOKENS)
         prepared = prepare_data(data, run)
-        batches = PairBatches(prepared.train, tokens=BATCH_TOKENS, pad=prepared.tokenizer.pad, seed=1, shuffle=True)
+        batches = pair_batches(prepared.train, tokens=BATCH_TOKENS, pad=prepared.tokenizer.pad, seed=1, shuffle=True)
         steps = batches.count(0)
         never = 10 * steps
         seldom = {"log_every": LOG_EVERY, "valid_every": never, "checkpoint_every": never}
@@ -188,16 +188,15 @@ def validation_loss(model, work: Path) -> float:
     """Negative log-likelihood of a target token, by one and the same code for both."""
     import torch
 
-    from manyheads.data.batching import PairBatches
-    from manyheads.data.store import PairStore
+    from manyheads.data.pairs import pair_batches, pair_store
     from manyheads.text.tokenizer import Tokenizer
     from manyheads.train.objectives import translation_loss
 
     tokenizer = Tokenizer.load(work / "first")
-    store = PairStore.from_ids(*(tokenizer.encode(lines(work / f"val.{side}")) for side in ("en", "de")))
+    store = pair_store(*(tokenizer.encode(lines(work / f"val.{side}")) for side in ("en", "de")))
     model.eval()
     with torch.no_grad():
-        batches = PairBatches(store, tokens=BATCH_TOKENS, pad=tokenizer.pad, seed=0, shuffle=False)
+        batches = pair_batches(store, tokens=BATCH_TOKENS, pad=tokenizer.pad, seed=0, shuffle=False)
         losses = [translation_loss(model, batch) for batch in batches.epoch(0)]
     return float(sum(loss.likelihood for loss in losses)) / sum(loss.tokens for loss in losses)
 

@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from common import describe_machine, in_turns, marian_twin, report
 from torch import Tensor, nn
 
-from manyheads.data.batching import PairBatch, PairBatches
-from manyheads.data.store import PairStore
+from manyheads.data.batches import Batch
+from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.ops.sinusoid import sinusoid
 from manyheads.train.config import TrainConfig
@@ -42,7 +42,7 @@ class Manyheads:
         for group in self.optimizer.param_groups:
             group["lr"] = RATE
 
-    def loss(self, batch: PairBatch) -> Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         return translation_loss(self.model, batch, smoothing=SMOOTHING).total / batch.target_tokens
 
 
@@ -56,7 +56,7 @@ class Peer:
     def logits(self, source: Tensor, before: Tensor) -> Tensor:
         return self.model(source, before)
 
-    def loss(self, batch: PairBatch) -> Tensor:
+    def loss(self, batch: Batch) -> Tensor:
         pad, start = self.config.pad, self.config.start
         labels = batch.target.masked_fill(batch.target == pad, -100)
         before = torch.cat([torch.full_like(batch.target[:, :1], start), batch.target[:, :-1]], dim=1)
@@ -138,7 +138,7 @@ def _copy_attention(ours: nn.Module, theirs: nn.Module) -> None:
     theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
-def make_batches(config: TransformerConfig, tokens: int, count: int) -> list[PairBatch]:
+def make_batches(config: TransformerConfig, tokens: int, count: int) -> list[Batch]:
     """Random ids in pairs of 8 to 30 tokens a side, both sides about equally long, grouped by length."""
     random = np.random.default_rng(7)
     sources, targets = [], []
@@ -147,13 +147,13 @@ def make_batches(config: TransformerConfig, tokens: int, count: int) -> list[Pai
         other = int(np.clip(round(length * random.normal(1.0, 0.15)), 8, 30))
         for rows, size in ((sources, length), (targets, other)):
             rows.append([*random.integers(2, config.vocabulary - 1, size - 1).tolist(), config.end])
-    store = PairStore.from_ids(sources, targets)
+    store = pair_store(sources, targets)
     # A budget counts padding too: 6% more of it makes about `tokens` real ones.
-    batches = PairBatches(store, tokens=int(tokens * 1.06), pad=config.pad, seed=3)
+    batches = pair_batches(store, tokens=int(tokens * 1.06), pad=config.pad, seed=3)
     return [batch for batch, _ in zip(batches.epoch(0), range(count))]
 
 
-def train_rate(contender, batches: list[PairBatch]):
+def train_rate(contender, batches: list[Batch]):
     """One step on the next batch, each time it is called: target tokens a second."""
     turn = iter(batches)
 
@@ -170,7 +170,7 @@ def train_rate(contender, batches: list[PairBatch]):
     return step
 
 
-def check_equal_loss(contenders: dict, batch: PairBatch) -> None:
+def check_equal_loss(contenders: dict, batch: Batch) -> None:
     losses = {}
     with torch.no_grad():
         for name, contender in contenders.items():
@@ -200,7 +200,7 @@ def main() -> None:
     warmup = 2
     batches = make_batches(config, options.tokens, options.rounds + warmup)
     cells = sum(batch.source.numel() + batch.target.numel() for batch in batches)
-    real = sum(batch.source_tokens + batch.target_tokens for batch in batches)
+    real = sum(int((batch.source != config.pad).sum()) + batch.target_tokens for batch in batches)
     targets = sum(batch.target_tokens for batch in batches) / len(batches)
     print(f"{len(batches)} batches of {targets:,.0f} target tokens, {1 - real / cells:.1%} padding")
     check_equal_loss(contenders, batches[0])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from manyheads.data.questions import read_questions
+from manyheads.data.readers.questions import read_questions
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import BertConfig, MaskedBert
 from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, score_questions

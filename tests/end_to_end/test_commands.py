@@ -103,7 +103,7 @@ def plain_run(formats, tmp_path_factory) -> Path:
 )
 def test_the_same_pairs_in_another_format_are_the_same_run(formats, plain_run, tmp_path, name):
     trained(tmp_path / "run", *formats[name], steps=2)
-    for file in ("data/source.ids", "data/target.ids", "tokenizer/tokenizer.json"):
+    for file in ("data/source.values", "data/target.values", "tokenizer/tokenizer.json"):
         assert (tmp_path / "run" / file).read_bytes() == (plain_run / file).read_bytes()
     ends = [run / "checkpoints" / "step-00000002" for run in (plain_run, tmp_path / "run")]
     assert first_difference(*ends) is None

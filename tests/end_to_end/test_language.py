@@ -19,7 +19,7 @@ import torch
 
 from manyheads import LanguageModel
 from manyheads.core.errors import ConfigError
-from manyheads.data.tokens import TokenStore
+from manyheads.data.ragged import Store
 from manyheads.generate.sample import Sampling
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import first_difference
@@ -167,7 +167,7 @@ def plain(formats, tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", ["several flags", "folder", "glob", "compressed", "objects"])
 def test_the_same_text_in_another_format_is_the_same_run(formats, plain, tmp_path, name):
     taught(tmp_path / "run", *formats[name], steps=2)
-    for file in ("data/shard-00000.ids", "tokenizer/tokenizer.json"):
+    for file in ("data/ids.values", "tokenizer/tokenizer.json"):
         assert (tmp_path / "run" / file).read_bytes() == (plain / file).read_bytes()
     assert first_difference(last(plain), last(tmp_path / "run")) is None
 
@@ -217,8 +217,7 @@ def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(text, tmp
     taught(tmp_path / "run", "--text", text, "--valid", other, steps=1)
     tokenizer = LanguageTokenizer.load(tmp_path / "run" / "tokenizer")
     for part, path in (("data", text), ("valid", other)):
-        store = TokenStore.open(tmp_path / "run" / part)
-        ids = store.window(0, len(store)).tolist()
+        ids = Store.open(tmp_path / "run" / part)["ids"].tolist()
         assert tokenizer.decode([ids]) == [path.read_text(encoding="utf-8")]
         assert ids[-1] == tokenizer.end
 
@@ -232,7 +231,7 @@ def test_without_any_text_there_is_a_sample(tmp_path, gpt, monkeypatch):
     assert "in 25 documents" in result.err  # eight sentences each
     assert tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["data"]["text"] == []
     first = LanguageTokenizer.load(tmp_path / "run" / "tokenizer").decode(
-        [TokenStore.open(tmp_path / "run" / "data").window(0, 40).tolist()]
+        [Store.open(tmp_path / "run" / "data")["ids"][:40].tolist()]
     )[0]
     assert whole["train"][0].source in first
 
@@ -343,21 +342,7 @@ def stopped(run: Path, *arguments, number: int, step: int) -> tuple[int, str]:
     return process.returncode, errors.decode()
 
 
-def cut_into_shards(store: Path, tokens: int) -> int:
-    """Lays a store down anew in files of so many tokens, and says how many there are."""
-    whole = TokenStore.open(store)
-    assert whole.about is not None
-    for number, start in enumerate(range(0, len(whole), tokens)):
-        ids = whole.window(start, min(start + tokens, len(whole))).copy()
-        (store / f"part-{number:05d}").write_bytes(ids.tobytes())
-    about = {**asdict(whole.about), "shard_tokens": tokens}
-    for part in sorted(store.glob("part-*")):
-        part.replace(store / f"shard-{part.name[-5:]}.ids")
-    (store / "store.json").write_text(json.dumps(about))
-    return len(list(store.glob("shard-*")))
-
-
-def test_a_run_stopped_twice_ends_as_the_undisturbed_one_even_in_the_midst_of_shards(text, tmp_path):
+def test_a_run_stopped_twice_ends_as_the_undisturbed_one(text, tmp_path):
     long = [*TINY, "train.steps=400", "train.log_every=1", "train.checkpoint_every=150", "model.dropout=0.1"]
     whole, run = tmp_path / "whole", tmp_path / "run"
     assert called("train", "language", "--out", whole, "--text", text, "--set", *long).code == 0
@@ -368,7 +353,6 @@ def test_a_run_stopped_twice_ends_as_the_undisturbed_one_even_in_the_midst_of_sh
     code, errors = stopped(run, "--resume", number=signal.SIGINT, step=90)
     assert (code, "Traceback" in errors) == (130, False)
     assert last(run).name == f"step-{steps_done(run):08d}"
-    assert cut_into_shards(run / "data", 97) > 5  # windows of 17 cross the borders of these
     assert called("train", "language", "--out", run, "--resume").code == 0
     assert last(run).name == last(whole).name == "step-00000400"
     assert first_difference(last(run), last(whole)) is None

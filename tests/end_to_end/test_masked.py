@@ -15,7 +15,8 @@ from torch.testing import assert_close
 
 from manyheads import Filler
 from manyheads.core.errors import ManyheadsError
-from manyheads.data.sentences import SentenceStore
+from manyheads.data.ragged import Store
+from manyheads.data.sentences import document_bounds
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import Bert, BertConfig, MaskedBert
 from manyheads.text.encoder import EncoderTokenizer
@@ -71,7 +72,7 @@ def bytes_of(run: Path, *names: str) -> list[bytes]:
     return [(run / name).read_bytes() for name in names]
 
 
-STORE = ("data/ids.bin", "data/sentences.bin", "data/documents.bin")
+STORE = ("data/ids.values", "data/ids.offsets", "data/document.values")
 
 
 # What is learned from
@@ -227,8 +228,8 @@ def test_without_next_sentences_a_model_has_no_part_for_them(tmp_path, folder):
 
 
 def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(both):
-    stores = [SentenceStore.open(both / part) for part in ("data", "valid")]
-    assert [(len(store), len(store.documents) - 1) for store in stores] == [(900, 3), (210, 3)]
+    stores = [Store.open(both / part) for part in ("data", "valid")]
+    assert [(len(store), len(document_bounds(store)) - 1) for store in stores] == [(900, 3), (210, 3)]
 
 
 def test_without_any_text_there_is_a_sample(tmp_path, monkeypatch):
@@ -241,7 +242,7 @@ def test_without_any_text_there_is_a_sample(tmp_path, monkeypatch):
     assert "in 25 documents" in result.err  # eight sentences each
     data = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["data"]
     assert (data["text"], data["next_sentence"]) == ([], False)
-    assert len(SentenceStore.open(tmp_path / "run" / "valid").documents) - 1 == 3
+    assert len(document_bounds(Store.open(tmp_path / "run" / "valid"))) - 1 == 3
     result = called("fill", tmp_path / "run", "the [MASK] sleeps")
     assert len(result.out.splitlines()) == 5
 
@@ -265,8 +266,8 @@ def test_the_older_vocabulary_of_a_bert_is_a_tokenizer_too(folder, tmp_path):
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     taught(tmp_path / "run", "--text", folder / "short.txt", "--tokenizer", tmp_path / "bert", steps=1)
-    store = SentenceStore.open(tmp_path / "run" / "data")
-    written = [vocabulary[each] for each in store.ids]
+    store = Store.open(tmp_path / "run" / "data")
+    written = [vocabulary[each] for each in store["ids"].flat]
     assert " ".join(written) == (folder / "short.txt").read_text()
     model, tokenizer = load_model(tmp_path / "run")
     assert model.config.vocabulary == len(tokenizer) == len(vocabulary)

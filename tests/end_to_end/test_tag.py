@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from manyheads.data.columns import read_columns
+from manyheads.data.readers.columns import read_columns
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig
 from manyheads.models.gpt import GPT, GPTConfig

@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from manyheads.core.errors import CheckpointError
-from manyheads.data.examples import read_examples
+from manyheads.data.readers.examples import read_examples
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig, BertEmbedder
 from manyheads.tasks.similarity.use import Embedder, score_pairs

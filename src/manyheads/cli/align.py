@@ -89,7 +89,7 @@ def _pairs(
     target: list[Path] | None,
     pairs: list[Path] | None,
 ) -> Iterable[tuple[str, str]]:
-    from manyheads.data.corpus import read_lines, read_pairs
+    from manyheads.data.readers.corpus import read_lines, read_pairs
     from manyheads.tasks.inside.align import with_translations
 
     if pairs or target:

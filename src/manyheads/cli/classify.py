@@ -35,7 +35,7 @@ def classify(model: Model, device: Device = "auto") -> None:
 def _examples(form: str) -> Iterator[Any]:
     """What each line of standard input says, as a classifier of this form takes it."""
     from manyheads.core.errors import DataError
-    from manyheads.data.examples import read_choices
+    from manyheads.data.readers.examples import read_choices
 
     for number, line in enumerate(standard_input(), start=1):
         place = f"standard input, line {number}"

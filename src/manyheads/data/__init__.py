@@ -1,1 +1,1 @@
-"""Data: files to pairs, pairs to token ids on disk, ids to batches; and a sample corpus."""
+"""Data: files to examples, examples to token ids on disk, ids to batches; and a sample corpus."""

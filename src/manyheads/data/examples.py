@@ -1,236 +1,175 @@
-"""Readers of labelled examples: texts or pairs of texts in tables, JSON lines and folders, and multiple choice."""
+"""Examples, tagged words, questions and pairs with scores as token ids, and their batches.
 
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
+Shapes:  R rows  T positions  E examples  C choices  P pairs
+"""
 
-from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.corpus import COMPRESSED, OBJECTS, TABLES, json_in, read_lines, text_at
-from manyheads.data.example_layouts import Layout, Row, layout_of, rows_of, texts_in
+from collections.abc import Callable, Sequence
 
-COMMAS = (".csv",)
-PARTS = ("train", "dev")
-POLES = ("neg", "pos")
-FORMS = ("text", "pair")
+import numpy as np
+import torch
+from torch import Tensor
 
+from manyheads.data.batches import Batch, Batches, by_count, evenly, padded, shuffling
+from manyheads.data.ragged import Ragged, Store
 
-@dataclass(frozen=True)
-class Example:
-    """One text, a pair of texts, or a context with its choices, and what is right."""
-
-    texts: tuple[str, ...]
-    label: str
-    """The name of the label; of a multiple choice the number of the right choice, from 0."""
-    line: int
-    """Where it begins in its file."""
+NOTHING = -1  # the label of a position of which nothing is asked
 
 
-@dataclass(frozen=True)
-class ExampleFile:
-    """The examples of a file, all of one form: text, pair or choice."""
-
-    path: Path
-    """The file, also where its folder was asked for, or the folder of a .pos and a .neg file."""
-    form: str
-    examples: list[Example]
-    empty: list[int]
-    """The lines that were passed over, because a text in them is empty."""
+# Examples with a label each
 
 
-def read_examples(path: Path, columns: tuple[str, ...] = (), part: str = "train") -> ExampleFile:
-    """All examples of a file, of a part of a folder of GLUE, or of a folder with a .pos and a .neg file.
+def example_store(examples: Sequence[Sequence[list[int]]], labels: Sequence[int] | Sequence[float]) -> Store:
+    """Examples of one row of ids each, or of a multiple choice a row for each of its choices.
 
-    `columns` are the names or numbers (from 1) of a table's columns, or the names of fields in JSON lines: those of
-    the texts and, last, that of the label.
+    Labels are numbers of labels or, as floats, what is right itself.  The rows of a multiple choice lie end to end in
+    `ids`, and their lengths in `choices`.
     """
-    path = Path(path)
-    if part not in PARTS:
-        raise ConfigError(f"the part {part!r} of a folder is not known; choose {' or '.join(PARTS)}")
-    if not path.exists():
-        raise DataError(f"{path} is not there; check the path")
-    if path.is_dir():
-        files = _in_folder(path, part)
-        if len(files) > 1:
-            return _gathered(path, "text", _polarity(path, files, columns))
-        path = files[0]
-    kind = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
-    if kind in OBJECTS:
-        form, lines = _objects(path, columns)
-    elif kind in (*TABLES, *COMMAS):
-        form, lines = _table(path, columns, commas=kind in COMMAS)
-    else:
-        read = ", ".join((*TABLES, *COMMAS, *OBJECTS))
-        raise DataError(
-            f"{path} is of no kind that is read as examples; convert it to one of {read}, perhaps packed, or, of a "
-            ".pos and a .neg file, give the folder"
-        )
-    return _gathered(path, form, lines)
+    columns = {
+        "ids": Ragged.of([[each for row in rows for each in row] for rows in examples]),
+        "label": np.array(labels, dtype=np.float32 if isinstance(labels[0], float) else np.int64),
+    }
+    if any(len(rows) > 1 for rows in examples):
+        columns["choices"] = Ragged.of([[len(row) for row in rows] for rows in examples])
+    return Store(columns)
 
 
-def _gathered(path: Path, form: str, lines: Iterable[Example]) -> ExampleFile:
-    examples, empty = [], []
-    for example in lines:
-        if all(text.strip() for text in example.texts):
-            examples.append(example)
+def example_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
+    """Batches of `size` examples: `ids`, [R, T], `lengths`, [R], and `labels`, [E].
+
+    Of a multiple choice `candidates`, [E, C], are the rows of the choices, -1 where an example has fewer; else None.
+    """
+    ids, labels, longest, choice = store["ids"], store["label"], store["ids"].lengths, "choices" in store
+    if choice:
+        longest = np.maximum.reduceat(store["choices"].flat, store["choices"].offsets[:-1])
+
+    def collate(numbers: np.ndarray) -> Batch:
+        rows, candidates = [ids[number] for number in numbers], None
+        if choice:
+            counts = [store["choices"][number] for number in numbers]
+            candidates = candidates_of([len(each) for each in counts])
+            rows = [row for rows, each in zip(rows, counts) for row in np.split(rows, np.cumsum(each)[:-1])]
+        cells, lengths = padded(rows)
+        right = torch.from_numpy(labels[numbers])
+        return Batch(len(numbers), ids=cells, lengths=lengths, labels=right, candidates=candidates)
+
+    return _by_length(longest, size, seed, shuffle, collate)
+
+
+def candidates_of(counts: Sequence[int]) -> Tensor:
+    """[E, C]: the rows of each example, of which there are `counts` one after another, -1 where it has fewer."""
+    places = torch.arange(max(counts)).expand(len(counts), -1)
+    count, first = torch.tensor(counts)[:, None], torch.tensor([0, *np.cumsum(counts)[:-1].tolist()])[:, None]
+    return torch.where(places < count, first + places, -1)
+
+
+def _by_length(
+    lengths: np.ndarray, size: int, seed: int, shuffle: bool, collate: Callable[[np.ndarray], Batch]
+) -> Batches:
+    return Batches(lambda epoch: by_count(lengths, size, shuffling(seed, epoch, shuffle)), collate)
+
+
+# Windows of questions and contexts
+
+
+def answer_store(rows: Sequence[list[int]], targets: Sequence[tuple[int, int]]) -> Store:
+    """The ids of windows, with the positions of the answer's first and last token."""
+    starts, ends = np.array(targets, dtype=np.int64).reshape(-1, 2).T
+    return Store({"ids": Ragged.of(rows), "start": starts, "end": ends})
+
+
+def answer_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
+    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `starts` and `ends` of the answer, [R].
+
+    Both are 0, the position of [CLS], where the window has no answer.
+    """
+    ids, starts, ends = store["ids"], store["start"], store["end"]
+
+    def collate(numbers: np.ndarray) -> Batch:
+        cells, lengths = padded([ids[number] for number in numbers])
+        first, last = torch.from_numpy(starts[numbers]), torch.from_numpy(ends[numbers])
+        return Batch(len(numbers), ids=cells, lengths=lengths, starts=first, ends=last)
+
+    return _by_length(ids.lengths, size, seed, shuffle, collate)
+
+
+# Sentences with a label for each word
+
+
+def tag_store(rows: Sequence[list[int]], labels: Sequence[Sequence[int]], sentences: Sequence[int]) -> Store:
+    """Windows of sentences, in the order of their words: a label for each id, and the sentence of each window."""
+    return Store({"ids": Ragged.of(rows), "labels": Ragged.of(labels), "sentence": np.array(sentences, np.int64)})
+
+
+def by_sentence(store: Store, values: np.ndarray) -> list[np.ndarray]:
+    """Of values for all ids those of each sentence's words."""
+    labels = store["labels"]
+    asked = labels.flat != NOTHING
+    sentence_of_word = np.repeat(store["sentence"], labels.lengths)[asked]
+    return np.split(values[asked], np.flatnonzero(np.diff(sentence_of_word)) + 1)
+
+
+def tag_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
+    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `labels`, [R, T], of the words that begin there.
+
+    A label is -1 where no word begins or another window is asked about it; sums are divided by the words asked about.
+    """
+    ids, labels = store["ids"], store["labels"]
+
+    def collate(numbers: np.ndarray) -> Batch:
+        cells, lengths = padded([ids[number] for number in numbers])
+        right, _ = padded([labels[number] for number in numbers], NOTHING)
+        return Batch(int((right != NOTHING).sum()), ids=cells, lengths=lengths, labels=right)
+
+    return _by_length(ids.lengths, size, seed, shuffle, collate)
+
+
+# Pairs of texts, with or without a score
+
+
+def similarity_store(pairs: Sequence[tuple[list[int], list[int]]], scores: Sequence[float] | None) -> Store:
+    """The columns `first` and `second`, and `score` where there are scores."""
+    columns = {name: Ragged.of([pair[side] for pair in pairs]) for side, name in enumerate(("first", "second"))}
+    return Store(columns if scores is None else {**columns, "score": np.array(scores, dtype=np.float32)})
+
+
+def is_scored(store: Store) -> bool:
+    """Whether its pairs have scores."""
+    return "score" in store
+
+
+def similarity_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
+    """Batches of about `size` pairs: `ids`, [R, T], are their first texts, then their second texts; R = 2 · P.
+
+    `labels`, [P], are the scores.  Without scores a label is the place of a first text's own second text, and
+    `candidates`, [P, P], are the second texts that each first text is compared with, its own among them.
+
+    Without shuffling every epoch has the order of the first.  Batches differ by one pair at most: in a small rest of
+    two pairs, each text would be easily told from the only other one.
+    """
+
+    def collate(numbers: np.ndarray) -> Batch:
+        rows = [store[side][number] for side in ("first", "second") for number in numbers]
+        ids, lengths = padded(rows)
+        if is_scored(store):
+            labels, candidates = torch.from_numpy(store["score"][numbers]), None
         else:
-            empty.append(example.line)
-    if not examples:
-        raise DataError(f"{path} holds no example; give a file with a text and a label on each line")
-    return ExampleFile(path, form, examples, empty)
+            labels, candidates = torch.arange(len(numbers)), second_texts(rows)
+        return Batch(len(numbers), ids=ids, lengths=lengths, labels=labels, candidates=candidates)
+
+    def plan(epoch: int) -> Sequence[np.ndarray]:
+        return evenly(len(store), size, np.random.default_rng([seed, epoch if shuffle else 0]))
+
+    return Batches(plan, collate)
 
 
-# Folders
+def second_texts(rows: Sequence[Sequence[int] | np.ndarray]) -> Tensor:
+    """[P, P]: the second texts that each first text is compared with: its own, and those that do not belong to it.
 
-
-def _in_folder(folder: Path, part: str) -> list[Path]:
-    """The table of a part, or else the two files of polarity, the negative first."""
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    except OSError as error:
-        raise DataError(f"the folder {folder} cannot be read: {error.strerror}; check its permissions") from error
-    files: dict[str, Path] = {}
-    for path in paths:  # a file comes before its packed copy, and is enough
-        files.setdefault(path.stem if path.suffix in COMPRESSED else path.name, path)
-    if f"{part}.tsv" in files:
-        return [files[f"{part}.tsv"]]
-    poles = [[path for name, path in files.items() if name.endswith(f".{pole}")] for pole in POLES]
-    if not any(poles):
-        held = ", ".join(path.name for path in paths[:10]) + (", …" if len(paths) > 10 else "")
-        raise DataError(
-            f"the folder {folder} holds no {part}.tsv, and no .pos and .neg files either, but {held or 'no file'}; "
-            "name one file"
-        )
-    if [len(each) for each in poles] != [1, 1]:
-        raise DataError(
-            f"the folder {folder} holds {len(poles[0])} .neg and {len(poles[1])} .pos files, where there must be one "
-            "of each; put the two that belong together into a folder of their own"
-        )
-    return [each[0] for each in poles]
-
-
-def _polarity(folder: Path, poles: list[Path], columns: tuple[str, ...]) -> Iterator[Example]:
-    if columns:
-        raise ConfigError(f"{folder} holds lines without columns, in a .pos and a .neg file; leave --columns away")
-    for label, path in zip(POLES, poles):
-        for number, line in enumerate(read_lines(path), start=1):
-            if line.strip():
-                yield Example((line,), label, number)
-
-
-# Tables
-
-
-def _table(path: Path, columns: tuple[str, ...], *, commas: bool) -> tuple[str, Iterable[Example]]:
-    rows = rows_of(path, commas=commas)
-    first = next(rows, None)
-    if first is None:
-        return FORMS[0], ()
-    layout = layout_of(path, first, columns, commas=commas)
-    rows = rows if layout.header else chain([first], rows)
-    return FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows)
-
-
-def _from_row(path: Path, row: Row, layout: Layout) -> Example:
-    number, cells = row
-    place = f"{path}, line {number}"
-    if layout.name and not layout.fits(cells):
-        raise DataError(f"{place}: {len(cells)} columns that are not those of {layout.name}; mend the line")
-    if len(cells) < layout.cells or (len(cells) > layout.cells and not layout.more):
-        must = f"column {layout.cells} is asked for" if layout.more else f"there must be {layout.cells}"
-        raise DataError(f"{place}: {len(cells)} columns where {must}; mend the line")
-    label = cells[layout.label].strip()
-    if not label:
-        raise DataError(f"{place}: the label is empty; mend or remove the line")
-    return Example(tuple(cells[column] for column in layout.texts), label, number)
-
-
-# JSON lines
-
-
-def _objects(path: Path, columns: tuple[str, ...]) -> tuple[str, Iterable[Example]]:
-    lines = ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
-    first = next(lines, None)
-    if first is None:
-        return FORMS[0], ()
-    fields = _asked_fields(columns) if columns else _fields(first[1], f"{path}, line {first[0]}")
-    lines = chain([first], lines)
-    if fields is None:
-        return "choice", (_choice(path, number, line) for number, line in lines)
-    form = FORMS[len(fields) - 2]
-    return form, (_from_object(path, number, line, fields) for number, line in lines)
-
-
-def _asked_fields(columns: tuple[str, ...]) -> tuple[str, ...]:
-    if len(columns) not in (2, 3) or len(set(columns)) < len(columns):
-        raise ConfigError(f"--columns {' '.join(columns)} must name one text or two, and the label last, each once")
-    return columns
-
-
-def _fields(line: str, place: str) -> tuple[str, ...] | None:
-    """The fields of the texts and, last, of the label; None for a multiple choice."""
-    entry = json_in(line, place)
-    names = list(entry) if isinstance(entry, dict) else []
-    if "choices" in names:
-        return None
-    texts = texts_in(names)
-    if texts is None:
-        known = f"its fields are {', '.join(names)}" if names else "it is no object with fields"
-        raise DataError(
-            f"{place}: no field 'context' with choices, and no text, sentence or pair of them; {known}; name those of "
-            "the text and of the label, as in --columns review stars"
-        )
-    label = next((name for name in ("label", "score") if name in names), None)
-    if label is None:
-        raise DataError(
-            f"{place}: its fields are {', '.join(names)}; none is the label; mend the line or name the fields, the "
-            "label last, as in --columns text stars"
-        )
-    return (*texts, label)
-
-
-def _from_object(path: Path, number: int, line: str, fields: tuple[str, ...]) -> Example:
-    place = f"{path}, line {number}"
-    entry = json_in(line, place)
-    *texts, field = fields
-    found = tuple(text_at(entry, text, place) for text in texts)
-    label: object = entry
-    for key in field.split("."):
-        if not isinstance(label, dict) or key not in label:
-            raise DataError(
-                f"{place}: no field {field!r}, which is the label of the other lines; mend the line or name another"
-            )
-        label = label[key]
-    return Example(found, _label(label, field, place), number)
-
-
-def _label(value: object, field: str, place: str) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()  # as JSON writes it
-    if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
-        raise DataError(f"{place}: field {field!r} is {value!r} where it must be a name or a number; mend the line")
-    if not str(value).strip():
-        raise DataError(f"{place}: the label is empty; mend or remove the line")
-    return str(value).strip()
-
-
-def _choice(path: Path, number: int, line: str) -> Example:
-    place = f"{path}, line {number}"
-    context, choices = read_choices(line, place)
-    answer = json_in(line, place).get("answer")  # type: ignore
-    if type(answer) is not int or not 0 <= answer < len(choices):
-        raise DataError(
-            f"{place}: answer is {answer!r}; it must be the number of the right choice, 0 to {len(choices) - 1}"
-        )
-    return Example((context, *choices), str(answer), number)
-
-
-def read_choices(line: str, place: str) -> tuple[str, list[str]]:
-    """The context and the choices of a line of JSON; `place` begins the sentence where there are none."""
-    entry = json_in(line, place)
-    context = text_at(entry, "context", place)
-    choices = entry.get("choices")  # type: ignore
-    if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(each, str) for each in choices):
-        raise DataError(f"{place}: choices must be a list of two or more texts; mend the line")
-    return context, choices
+    Another pair's second text belongs to it as well where it is the same as its own, or as the first text itself, or
+    where that pair has the same first text.
+    """
+    numbers: dict[tuple[int, ...], int] = {}
+    known = np.array([numbers.setdefault(tuple(row), len(numbers)) for row in rows])
+    first, second = np.split(known, 2)
+    belongs = (second[:, None] == second) | (first[:, None] == first) | (first[:, None] == second)
+    return torch.from_numpy(~belongs | np.eye(len(first), dtype=bool))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyheads.data.corpus import read_lines
+from manyheads.data.readers.corpus import read_lines
 
 FILE = Path(__file__).with_suffix(".tsv.xz")
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from manyheads.core.grouping import grouped
+
 BATCH_TOKENS = 8192  # tokens of a batch, padding included
 LOGITS_AT_ONCE = 1024  # positions, so that a large vocabulary needs no large memory
 
@@ -36,7 +38,7 @@ def log_probabilities(
     found: list[Scored | None] = [None] * len(rows)
     done = 0
     with torch.inference_mode():
-        for places in _batches([len(text) for text, _ in texts]):
+        for places in grouped([len(text) for text, _ in texts], BATCH_TOKENS, longest_first=True):
             for place, scored in zip(places, _scored(model, [texts[place] for place in places]), strict=True):
                 found[place] = scored
             done += len(places)
@@ -74,13 +76,3 @@ def windows(ids: list[int], begun: list[int], context: int, stride: int) -> list
         rows.append((text[max(end - context - 1, 0) : done], text[done:end]))
         done, end = end, min(end + stride, len(text))
     return rows
-
-
-def _batches(lengths: list[int]) -> list[list[int]]:
-    """Places of texts, longest first, in batches within the budget of tokens; one text at least."""
-    batches: list[list[int]] = []
-    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
-        if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > BATCH_TOKENS:
-            batches.append([])
-        batches[-1].append(place)
-    return batches

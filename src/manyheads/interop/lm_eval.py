@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import torch
 
 from manyheads.core.errors import ConfigError, ManyheadsError, MissingExtra
+from manyheads.core.grouping import grouped
 from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
@@ -212,12 +213,9 @@ class ManyheadsLM(TemplateLM):
         for place, writing in enumerate(writings):
             groups.setdefault(writing.sampling, []).append(place)
         for places in groups.values():
-            lengths = {place: self._positions(writings[place]) for place in places}
-            places = sorted(places, key=lambda place: -lengths[place])
-            while places:
-                count = min(max(BATCH_POSITIONS // lengths[places[0]], 1), ROWS_AT_ONCE)
-                yield places[:count]
-                places = places[count:]
+            lengths = [self._positions(writings[place]) for place in places]
+            for group in grouped(lengths, BATCH_POSITIONS, longest_first=True, most=ROWS_AT_ONCE):
+                yield [places[each] for each in group]
 
     def _positions(self, writing: Writing) -> int:
         return min(len(writing.prompt) + writing.tokens, self.max_length)

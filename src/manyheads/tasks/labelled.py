@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.corpus import COMPRESSED
+from manyheads.data.readers.corpus import COMPRESSED
 from manyheads.tasks.language.data import DELIMITER
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer

@@ -1,345 +1,220 @@
-import csv
-import gzip
-import json
-import lzma
-from collections import Counter
-from pathlib import Path
+"""Examples, questions, tagged words and pairs: what stands in a batch, and what is learned from it."""
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import torch
+from torch.testing import assert_close
 
-from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.examples import read_examples
-
-
-def written(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    return path
-
-
-def found_in(path: Path, columns: tuple[str, ...] = (), part: str = "train") -> list[tuple]:
-    return [(each.texts, each.label, each.line) for each in read_examples(path, columns, part).examples]
-
-
-# Tables
-
-
-def test_acceptability_is_known_by_its_columns(tmp_path):
-    path = written(tmp_path / "a.tsv", 'gj04\t1\t\tThey drank the "pub.\ncj99\t0\t*\tThey drank.\ncj99\t0\t?*\tDrank.')
-    assert found_in(path) == [(('They drank the "pub.',), "1", 1), (("They drank.",), "0", 2), (("Drank.",), "0", 3)]
+from manyheads.data.batches import Batch, padded
+from manyheads.data.examples import (
+    NOTHING,
+    answer_batches,
+    answer_store,
+    by_sentence,
+    example_batches,
+    example_store,
+    is_scored,
+    second_texts,
+    similarity_batches,
+    similarity_store,
+    tag_batches,
+    tag_store,
+)
+from manyheads.data.ragged import Store
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder
+from manyheads.train.objectives import answer_loss, likeness, similarity_loss, span_loss
 
 
-@pytest.mark.parametrize(("header", "cell", "label"), [("", "", "3.800"), ("\tlabel", "\tyes", "yes")])
-def test_the_score_is_the_label_where_there_is_no_other(tmp_path, header, cell, label):
-    text = f"index\tgenre\tsentence1\tscore\tsentence2{header}\n0\tnews\ta\t3.800\tb{cell}\n"
-    assert found_in(written(tmp_path / "a.tsv", text)) == [(("a", "b"), label, 2)]
+def rows_in(batch):
+    return [row[:length].tolist() for row, length in zip(batch.ids, batch.lengths)]
 
 
-def test_a_score_beside_no_text_is_no_header(tmp_path):
-    path = written(tmp_path / "a.tsv", "Score\tyes\nmore\tno\n")
-    assert found_in(path) == [(("Score",), "yes", 1), (("more",), "no", 2)]
+def on_disk(store, directory):
+    store.save(directory / "store")
+    return Store.open(directory / "store")
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv"])
-def test_the_sts_benchmark_has_tabs_whatever_it_is_called(tmp_path, name):
-    lines = [
-        'main-news\tMSRpar\t2012test\t0\t4.5\t"Yes, no\tb\n',
-        "main-forums\tx\t2016\t8\t0\tc\td, e\tby one\tby two\n",
+# Examples
+
+
+def test_the_choices_of_an_example_stay_together(tmp_path):
+    source = np.random.default_rng(3)
+    made = [[source.integers(3, 90, source.integers(2, 17)).tolist() for _ in range(each)] for each in (2, 3, 1, 2, 4)]
+    store = on_disk(example_store(made, [0, 1, 0, 0, 1]), tmp_path)
+    batches = example_batches(store, size=2, seed=5)
+    for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
+        assert batch.labels.tolist() == [[0, 1, 0, 0, 1][number] for number in numbers]
+        assert batch.target_tokens == len(numbers)
+        rows = rows_in(batch)
+        for number, places in zip(numbers, batch.candidates):
+            assert [rows[place] for place in places if place >= 0] == made[number]
+
+
+def test_examples_of_one_row_have_no_candidates_and_numbers_are_labels_too(tmp_path):
+    store = on_disk(example_store([[[5, 6]], [[7]]], [0.25, 1.5]), tmp_path)
+    (batch,) = example_batches(store, size=2, seed=0, shuffle=False).epoch(0)
+    assert batch.candidates is None
+    assert (rows_in(batch), batch.labels.tolist()) == ([[7], [5, 6]], [1.5, 0.25])
+    assert batch.labels.dtype == torch.float32
+
+
+# Questions
+
+
+def windows(count: int = 53) -> tuple[list[list[int]], list[tuple[int, int]]]:
+    """Rows of ids, and two positions in each."""
+    source = np.random.default_rng(3)
+    rows = [source.integers(5, 90, source.integers(4, 17)).tolist() for _ in range(count)]
+    places = [sorted(source.integers(0, len(row), 2).tolist()) for row in rows]
+    return rows, [(first, last) for first, last in places]
+
+
+def test_every_window_has_its_own_answer(tmp_path):
+    rows, targets = windows()
+    batches = answer_batches(on_disk(answer_store(rows, targets), tmp_path), size=5, seed=7)
+    found = [
+        (row, int(start), int(end))
+        for batch in batches.epoch(0)
+        for row, start, end in zip(rows_in(batch), batch.starts, batch.ends)
     ]
-    path = written(tmp_path / name, "".join(lines))
-    assert found_in(path) == [(('"Yes, no', "b"), "4.5", 1), (("c", "d, e"), "0", 2)]
+    assert sorted(found) == sorted((row, *target) for row, target in zip(rows, targets))
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("main-news\tMSRpar\t2012\t0\t4.5\ta\n", "line 2: 6 columns that are not those of the STS benchmark"),
-        ("main-news\tMSRpar\t2012\t0\tgood\ta\tb\n", "line 2: 7 columns that are not those of the STS benchmark"),
-    ],
-)
-def test_a_line_that_leaves_the_layout_is_refused(tmp_path, line, said):
-    path = written(tmp_path / "a.tsv", f"main-news\tMSRpar\t2012\t0\t4.5\ta\tb\n{line}")
-    with pytest.raises(DataError, match=rf"a\.tsv, {said}"):
-        read_examples(path)
-    path = written(tmp_path / "b.tsv", "gj04\t1\t\tThey drank.\ngj04\t2\t\tThey drank.\n")
-    with pytest.raises(DataError, match=r"b\.tsv, line 2: .* not those of CoLA"):
-        read_examples(path)
+def answerer() -> BertAnswerer:
+    model = BertAnswerer(Bert(BertConfig(vocabulary=90, context=17, width=12, layers=2, heads=3), pooler=False))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model.eval()
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "index\tsentence",
-        "index\tsentence1\tsentence2",
-        "index\t#1 ID\t#2 ID\t#1 String\t#2 String",
-        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2",
-    ],
-)
-def test_a_test_file_of_glue_has_no_label(tmp_path, header):
-    row = "\t".join("a" for _ in header.split("\t"))
-    with pytest.raises(DataError, match="none is the label"):
-        read_examples(written(tmp_path / "test.tsv", f"{header}\n{row}\n"))
-
-
-def test_blank_lines_are_passed_over_and_do_not_shift_line_numbers(tmp_path):
-    path = written(tmp_path / "a.tsv", "\n \nsentence\tlabel\n\na\tyes\n\t\n\tno\nb\tno\n")
-    assert found_in(path) == [(("a",), "yes", 5), (("b",), "no", 8)]
-    assert read_examples(path).empty == [7]
-    for content in ("", "\n\n", "sentence\tlabel\n"):
-        with pytest.raises(DataError, match="holds no example"):
-            read_examples(written(tmp_path / "b.tsv", content))
-
-
-# Real CSV
-
-
-@given(
-    rows=st.lists(st.tuples(st.text("ab,\"'\n \t\\", min_size=1), st.text('ab,"\n')), min_size=1, max_size=5).filter(
-        lambda rows: any(text.strip() for text, _ in rows)
+def test_the_loss_of_a_batch_is_that_of_its_windows_and_never_sees_padding():
+    model, (rows, targets) = answerer(), windows(5)
+    ids, lengths = padded(rows)
+    starts, ends = torch.tensor(targets).unbind(dim=1)
+    found = answer_loss(model, Batch(5, ids=ids, lengths=lengths, starts=starts, ends=ends))
+    alone = torch.zeros(())
+    for row, (start, end) in zip(rows, targets):
+        logs = model(torch.tensor([row]))[0].log_softmax(dim=0)
+        alone = alone - (logs[start, 0] + logs[end, 1]) / 2
+    assert_close(found.total, alone)
+    assert found.tokens == 5
+    changed = ids.clone()
+    changed[torch.arange(ids.shape[1]) >= lengths[:, None]] = 89
+    assert (changed != ids).any()
+    assert_close(
+        answer_loss(model, Batch(5, ids=changed, lengths=lengths, starts=starts, ends=ends)).total, found.total
     )
-)
-def test_what_a_csv_quotes_is_read_back_with_the_line_it_begins_in(tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("csv") / "a.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
-        writer.writerow(["text", "note", "label"])
-        for text, note in rows:
-            writer.writerow([text, note, "yes"])
-    place, expected = 2, []
-    for text, note in rows:
-        if text.strip():
-            expected.append(((text,), "yes", place))
-        place += 1 + text.count("\n") + note.count("\n")
-    assert found_in(path) == expected
+    swapped = answer_loss(model, Batch(5, ids=ids, lengths=lengths, starts=ends, ends=starts))
+    assert (swapped.total - found.total).abs() > 1e-3  # and the test can tell
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.xz"])
-def test_topics_have_their_number_first(tmp_path, name):
-    path = written(tmp_path / name, '"3","Fears, again","A ""talk""\nof two lines"\r\n"14","b","second\\team"\r\n')
-    assert found_in(path) == [
-        (("Fears, again", 'A "talk"\nof two lines'), "3", 1),
-        (("b", "second\\team"), "14", 3),
-    ]
-    assert found_in(path, ("3", "1"))[1] == (("second\\team",), "14", 3)
-    assert found_in(written(tmp_path / name, "1,bad\n2,1984\n")) == [(("bad",), "1", 1), (("1984",), "2", 2)]
+def test_the_loss_of_scores_that_point_at_the_answer_is_nothing():
+    scores = torch.full((1, 7, 2), -20.0)
+    scores[0, 2, 0] = scores[0, 4, 1] = 20.0
+    scores[0, 6] = 50.0  # padding
+    assert span_loss(scores, torch.tensor([6]), torch.tensor([2]), torch.tensor([4])) < 1e-6
+    assert span_loss(scores, torch.tensor([6]), torch.tensor([2]), torch.tensor([3])) > 10
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ('1,a,"b\nc"\n2,"d,e\nf\n', "line 3: not CSV"),
-        ('1,a,"b\nc"\n2,d,"e" f\n', "line 3: not CSV"),
-        ('1,a,"b\nc"\n2,d\n', "line 3: 2 columns where there must be 3"),
-        ("1,a,b\nx,d,e\n", "line 2: 3 columns that are not those of AG News"),
-        ("a,yes\nb,no\n", "line 1: 2 columns .* is of no kind that is known"),
-        ("3,1\n4,0\n", "line 1: 2 columns .* is of no kind that is known"),
-        ("hello\tworld,yes\n", "line 1: 2 columns .* is of no kind"),
-        ("text,label\na,yes\nb\n", "line 3: 1 columns"),
-        (f'1,a,"{"b" * 200_000}"\n', "line 1: not CSV .* larger"),
-    ],
-)
-def test_a_csv_that_cannot_be_used_is_refused_by_its_physical_line(tmp_path, content, said):
-    with pytest.raises(DataError, match=rf"a\.csv, {said}"):
-        read_examples(written(tmp_path / "a.csv", content))
+# Tagged words
 
 
-def test_a_csv_without_a_header_is_read_once_its_columns_are_numbered(tmp_path):
-    path = written(tmp_path / "a.csv", "a,yes\nb,no\n")
-    assert found_in(path, ("1", "2")) == [(("a",), "yes", 1), (("b",), "no", 2)]
-    assert found_in(written(tmp_path / "b.csv", "a\tb,yes\n"), ("1", "2")) == [(("a\tb",), "yes", 1)]
-    assert found_in(written(tmp_path / "c.csv", "a\tyes\nb, c\tno\n"), ("1", "2"))[1] == (("b, c",), "no", 2)
-    with pytest.raises(ConfigError, match="twice"):
-        read_examples(path, ("1", "1"))
+def tagged(counts=(1, 1, 3, 1, 2, 1, 1, 2, 1, 1, 1)) -> Store:
+    """Sentences with so many windows each; a third of the positions have a label, the first of a row always."""
+    source = np.random.default_rng(3)
+    sentences = [number for number, count in enumerate(counts) for _ in range(count)]
+    rows = [source.integers(5, 90, source.integers(3, 14)).tolist() for _ in sentences]
+    labels = [[int(source.integers(4)) if not at or source.random() < 0.3 else NOTHING for at in range(len(row))]
+              for row in rows]  # fmt: skip
+    return tag_store(rows, labels, sentences)
 
 
-# JSON lines
+def test_each_id_has_its_label_and_padding_has_none(tmp_path):
+    made = on_disk(tagged(), tmp_path)
+    batches = tag_batches(made, size=4, seed=5)
+    for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
+        assert batch.labels.shape == batch.ids.shape
+        assert batch.labels.dtype == torch.long
+        assert rows_in(batch) == [made["ids"][number].tolist() for number in numbers]
+        for number, labels, length in zip(numbers, batch.labels, batch.lengths):
+            assert labels[:length].tolist() == made["labels"][number].tolist()
+            assert (labels[length:] == NOTHING).all()
+        assert batch.target_tokens == int((batch.labels >= 0).sum())
+    assert sum(batch.target_tokens for batch in batches.epoch(0)) == int((made["labels"].flat >= 0).sum())
 
 
-@pytest.mark.parametrize(
-    ("fields", "form"),
-    [
-        (("text",), "text"),
-        (("sentence",), "text"),
-        (("sentence1", "sentence2"), "pair"),
-        (("premise", "hypothesis"), "pair"),
-        (("text_a", "text_b"), "pair"),
-        (("question", "sentence"), "pair"),
-    ],
-)
-def test_texts_and_pairs_are_found_by_their_fields(tmp_path, fields, form):
-    texts = ("one", "two")[: len(fields)]
-    lines = [{"id": 7, **dict(zip(fields, texts)), "label": label} for label in ("good", 1, -2, 0.5, True)]
-    path = written(tmp_path / "a.jsonl.xz", "\n\n".join(map(json.dumps, lines)))
-    found = read_examples(path)
-    assert found.form == form
-    assert [(each.texts, each.line) for each in found.examples] == [(texts, line) for line in (1, 3, 5, 7, 9)]
-    assert [each.label for each in found.examples] == ["good", "1", "-2", "0.5", "true"]
+def test_values_are_gathered_by_sentence_whatever_their_windows():
+    made = tagged((2, 1, 3))
+    labels = made["labels"]
+    numbers = np.arange(len(labels.flat))
+    found = by_sentence(made, numbers)
+    assert (len(found), len(made)) == (3, 6)
+    for part, (first, last) in zip(found, ((0, 2), (2, 3), (3, 6))):
+        own = numbers[labels.offsets[first] : labels.offsets[last]]
+        assert part.tolist() == [number for number in own if labels.flat[number] != NOTHING]
 
 
-def test_choices_stay_choices_beside_other_fields(tmp_path):
-    line = json.dumps({"text": "x", "label": 1, "context": "a", "choices": ["b", "c"], "answer": 1})
-    found = read_examples(written(tmp_path / "a.jsonl", line))
-    assert (found.form, found.examples[0].texts, found.examples[0].label) == ("choice", ("a", "b", "c"), "1")
+# Pairs
+
+PAIRS = [([1, 2 + number, 9], [1, 50 + number] + [3] * (number % 4)) for number in range(23)]
+SCORES = [number / 22 for number in range(23)]
 
 
-def test_fields_can_be_named(tmp_path):
-    line = json.dumps({"review": {"head": "a", "body": "b"}, "text": "c", "meta": {"stars": 5}, "label": 1})
-    path = written(tmp_path / "a.jsonl", line)
-    assert found_in(path, ("review.head", "review.body", "meta.stars")) == [(("a", "b"), "5", 1)]
-    assert found_in(path, ("text", "label")) == [(("c",), "1", 1)]
-    for columns in (("text",), ("text", "text"), ("a", "b", "c", "d")):
-        with pytest.raises(ConfigError, match="label last"):
-            read_examples(path, columns)
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_batch_has_the_first_texts_and_then_the_second(tmp_path, scored):
+    store = on_disk(similarity_store(PAIRS, SCORES if scored else None), tmp_path)
+    batches = similarity_batches(store, size=6, seed=3)
+    batch, chosen = next(batches.epoch(0)), batches.plan(0)[0].tolist()
+    assert rows_in(batch) == [PAIRS[number][side] for side in (0, 1) for number in chosen]
+    assert batch.target_tokens == 6
+    assert is_scored(store) == scored
+    if scored:
+        assert batch.candidates is None
+        assert_close(batch.labels, torch.tensor([number / 22 for number in chosen]))
+    else:
+        assert batch.candidates.all()  # no text occurs twice
+        assert batch.labels.tolist() == list(range(6))
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ({"text": "a"}, "no field 'label'"),
-        ({"text": 3, "label": "b"}, "'text' is int"),
-        ({"sentence": "a", "label": "b"}, "no field 'text'"),
-        ({"text": "a", "label": None}, "'label' is None"),
-        ({"text": "a", "label": float("nan")}, "'label' is nan"),
-        ({"text": "a", "label": ["b"]}, "'label' is .'b'."),
-        ({"text": "a", "label": " "}, "the label is empty"),
-        (["a", "b"], "no field 'text'"),
-    ],
-)
-def test_an_object_without_its_text_or_label_is_refused_by_line(tmp_path, line, said):
-    path = written(tmp_path / "a.jsonl", f'{{"text": "a", "label": 1}}\n{json.dumps(line)}\n')
-    with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{said}"):
-        read_examples(path)
+def test_what_belongs_to_a_text_is_no_wrong_answer_for_it():
+    first = [[1], [2], [3], [1], [5]]
+    second = [[11], [12], [12], [14], [1]]
+    found = second_texts([*first, *second])
+    wanted = torch.ones(5, 5, dtype=torch.bool)
+    wanted[1, 2] = wanted[2, 1] = False  # the same second text
+    wanted[0, 3] = wanted[3, 0] = False  # the same first text
+    wanted[0, 4] = wanted[3, 4] = False  # the text itself
+    assert torch.equal(found, wanted)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('{"text": "a", "stars": 5}', "its fields are text, stars; none is the label"),
-        ('{"review": "a", "label": 5}', "its fields are review, label; name those"),
-        ("[]", "no object"),
-        ("a\tyes", "not JSON"),
-    ],
-)
-def test_objects_of_another_layout_are_refused(tmp_path, line, said):
-    with pytest.raises(DataError, match=rf"a\.jsonl, line 1: .*{said}"):
-        read_examples(written(tmp_path / "a.jsonl", line))
+def embedder(**options) -> BertEmbedder:
+    return BertEmbedder(Bert(BertConfig(vocabulary=80, context=9, width=12, layers=1, heads=3)), **options).eval()
 
 
-# Folders
+def test_each_first_text_is_to_find_its_own_among_all_second_texts():
+    batch = next(similarity_batches(similarity_store(PAIRS, None), size=5, seed=1).epoch(0))
+    model = embedder(normalised=False)
+    first, second = model(batch.ids, batch.lengths).chunk(2)
+    cosines = torch.cosine_similarity(first[:, None], second[None], dim=-1)
+    loss = similarity_loss(model, batch)
+    assert_close(loss.total, -(20 * cosines).log_softmax(dim=1).diag().sum())
+    assert loss.tokens == 5
 
 
-def test_a_part_of_a_folder_is_its_file(tmp_path):
-    written(tmp_path / "train.tsv.gz", "sentence\tlabel\na\tyes\n")
-    dev = written(tmp_path / "dev.tsv", "sentence\tlabel\nb\tno\n")
-    written(tmp_path / "test.tsv", "index\tsentence\n0\tc\n")
-    assert found_in(tmp_path) == [(("a",), "yes", 2)]
-    assert found_in(tmp_path, part="dev") == [(("b",), "no", 2)]
-    assert found_in(tmp_path, ("label", "sentence")) == [(("yes",), "a", 2)]
-    assert read_examples(tmp_path, part="dev").path == dev
-    written(tmp_path / "train.tsv", "sentence\tlabel\nunpacked\tyes\n")
-    assert found_in(tmp_path) == [(("unpacked",), "yes", 2)]
-    with pytest.raises(ConfigError, match=r"'test'.*train or dev"):
-        read_examples(tmp_path, part="test")
+def test_a_second_text_that_comes_twice_is_no_wrong_answer():
+    vectors, candidates = torch.randn(6, 12), second_texts([[1], [2], [3], [11], [11], [12]])
+    logits = likeness(vectors, candidates)
+    assert torch.isinf(logits).tolist() == [[False, True, False], [True, False, False], [False, False, False]]
+    changed = vectors.clone()
+    changed[4] += 1  # the other pair's second text, as the first one sees it
+    assert_close(likeness(changed, candidates)[0], logits[0])
+    assert not torch.allclose(likeness(changed, candidates)[2], logits[2])  # and the test can tell
 
 
-@pytest.mark.parametrize("part", ["train", "dev"])
-def test_a_folder_of_polarity_is_read_whole(tmp_path, part):
-    written(tmp_path / "rt.neg.gz", "dull .\n\nboring\tfilm\n")
-    written(tmp_path / "rt.pos", "fine\u2028film\n")
-    written(tmp_path / "._rt.pos", b"\xff")
-    written(tmp_path / "README.md", "about")
-    found = read_examples(tmp_path, part=part)
-    assert (found.path, found.form) == (tmp_path, "text")
-    assert found_in(tmp_path, part=part) == [
-        (("dull .",), "neg", 1),
-        (("boring\tfilm",), "neg", 3),
-        (("fine\u2028film",), "pos", 1),
-    ]
-    with pytest.raises(ConfigError, match="leave --columns away"):
-        read_examples(tmp_path, ("1", "2"))
-    written(tmp_path / "rt.pos", b"fine\ncaf\xe9\n")  # Latin-1, which is not guessed
-    with pytest.raises(DataError, match=r"rt\.pos, line 2: byte 4 is not UTF-8"):
-        read_examples(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        ((), r"no train\.tsv.* but no file"),
-        (("dev.tsv",), r"no train\.tsv.* but dev\.tsv; name one file"),
-        (("a.pos",), r"0 \.neg and 1 \.pos"),
-        (("a.pos", "a.neg", "b.pos", "b.neg"), r"2 \.neg and 2 \.pos"),
-    ],
-)
-def test_a_folder_of_another_layout_is_refused(tmp_path, names, said):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    for name in names:
-        written(folder / name, "a\tb\n")
-    with pytest.raises(DataError, match=said):
-        read_examples(folder)
-
-
-def test_files_that_are_no_examples_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"of no kind .*\.tsv, \.txt, \.csv, \.jsonl.*give the folder"):
-        read_examples(written(tmp_path / "rt.pos", "fine\n"))
-    with pytest.raises(DataError, match="not there"):
-        read_examples(tmp_path / "missing.tsv")
-
-
-# Real sets
-
-
-@pytest.mark.parametrize(
-    ("task", "form", "train", "dev"),
-    [
-        ("SST-2", "text", 67_349, 872),
-        ("CoLA", "text", 8551, 1043),
-        ("MRPC", "pair", 3667, 408),  # one pair of the 3,668 is not in this copy
-        ("STS-B", "pair", 5749, 1500),
-        ("RTE", "pair", 2490, 277),
-        ("WNLI", "pair", 635, 71),
-    ],
-)
-def test_folders_of_glue_are_read_as_they_are(data_set, task, form, train, dev):
-    folder = data_set("glue") / task
-    for part, examples in (("train", train), ("dev", dev)):
-        found = read_examples(folder, part=part)
-        assert (found.form, len(found.examples), found.empty) == (form, examples, [])
-        labels = {each.label for each in found.examples}
-        assert len(labels) == 2 if task != "STS-B" else all(0 <= float(label) <= 5 for label in labels)
-    with pytest.raises(DataError, match="none is the label"):
-        read_examples(folder / "test.tsv.gz")
-
-
-def test_only_the_part_that_is_there_is_read(data_set):
-    assert len(read_examples(data_set("glue") / "QNLI", part="dev").examples) == 5463
-    with pytest.raises(DataError, match=r"no train\.tsv.* but dev\.tsv\.gz"):
-        read_examples(data_set("glue") / "QNLI")
-
-
-def test_the_two_copies_of_sts_agree(data_set):
-    names = {"train": 5749, "dev": 1500, "test": 1379}
-    files = {name: read_examples(data_set("stsbenchmark") / f"sts-{name}.csv.gz") for name in names}
-    assert {name: (file.form, len(file.examples)) for name, file in files.items()} == {
-        name: ("pair", count) for name, count in names.items()
-    }
-    for part in ("train", "dev"):
-        of_glue = read_examples(data_set("glue") / "STS-B", part=part).examples
-        assert [float(each.label) for each in files[part].examples] == [float(each.label) for each in of_glue]
-
-
-def test_other_public_sets_are_read_as_they_are(data_set):
-    news = read_examples(data_set("ag_news") / "test.csv.gz")
-    assert news.form == "pair"
-    assert Counter(each.label for each in news.examples) == dict.fromkeys("1234", 1900)
-    assert [each.line for each in news.examples] == list(range(1, 7601))
-    reviews = read_examples(data_set("imdb") / "imdb_20000.jsonl.xz")
-    assert (reviews.form, len(reviews.examples)) == ("text", 20_000)
-    assert {each.label for each in reviews.examples} == {"0", "1"}
-    polarity = read_examples(data_set("rt_polarity"))
-    assert Counter(each.label for each in polarity.examples) == {"pos": 5331, "neg": 5331}
+def test_with_scores_the_loss_is_the_squared_error_of_cosines():
+    batch = next(similarity_batches(similarity_store(PAIRS, SCORES), size=5, seed=1).epoch(0))
+    model = embedder(pooling="max")
+    first, second = model(batch.ids, batch.lengths).chunk(2)
+    wanted = (torch.cosine_similarity(first, second) - batch.labels).square().sum()
+    assert_close(similarity_loss(model, batch).total, wanted)

@@ -13,9 +13,8 @@ SCRIPT = """
 import json, resource, sys, time
 from itertools import islice
 from pathlib import Path
-from manyheads.data.batching import PairBatches
-from manyheads.data.corpus import read_pairs
-from manyheads.data.store import PairStore
+from manyheads.data.pairs import pair_batches, write_pairs
+from manyheads.data.readers.corpus import read_pairs
 from manyheads.text.tokenizer import Tokenizer
 
 directory, clock = Path(sys.argv[1]), [time.time()]
@@ -24,10 +23,10 @@ def pairs():
 tokenizer = Tokenizer.train((line for pair in islice(pairs(), 20_000) for line in pair), 8000)
 imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 clock.append(time.time())
-store = PairStore.build(directory / "store", pairs(), tokenizer, longest=256)
+store = write_pairs(directory / "store", pairs(), tokenizer, longest=256)
 building = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 clock.append(time.time())
-batches = PairBatches(store, tokens=4096, pad=tokenizer.pad, seed=1)
+batches = pair_batches(store, tokens=4096, pad=tokenizer.pad, seed=1)
 count = batches.count(0)
 clock.append(time.time())
 taken = sum(len(batch.source) for batch in islice(batches.epoch(0), 2000))

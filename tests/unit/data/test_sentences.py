@@ -1,6 +1,6 @@
 """Sentences are found, stored and held out."""
 
-import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data import sentences as sentences_module
-from manyheads.data.documents import Piece, read_documents
-from manyheads.data.sentences import SentenceStore, sentences_of
+from manyheads.data.ragged import Store
+from manyheads.data.readers.documents import Piece, read_documents
+from manyheads.data.sentences import document_bounds, sentence_store, sentences_of, split, write_sentences
 
 
 class Letters:
@@ -29,8 +30,8 @@ class Letters:
 
 def texts(store):
     """The sentences of each document."""
-    found = ["".join(map(chr, store.ids[first:end])) for first, end in zip(store.sentences[:-1], store.sentences[1:])]
-    return [found[first:end] for first, end in zip(store.documents[:-1], store.documents[1:])]
+    found = ["".join(map(chr, row)) for row in store["ids"]]
+    return [found[first:end] for first, end in pairwise(document_bounds(store).tolist())]
 
 
 def together(store):
@@ -39,7 +40,7 @@ def together(store):
 
 
 def build(directory, pieces, longest=100, **more):
-    return SentenceStore.build(directory, pieces, Letters(), longest=longest, **more)
+    return write_sentences(directory, pieces, Letters(), longest=longest, **more)
 
 
 @pytest.mark.parametrize(
@@ -79,26 +80,24 @@ def test_what_is_built_is_what_is_opened(tmp_path, monkeypatch, chunk_letters):
     monkeypatch.setattr(sentences_module, "CHUNK_LETTERS", chunk_letters)
     directory, told = tmp_path / "store", []
     built = build(directory, iter(PIECES), on_progress=told.append)
-    for store in (built, SentenceStore.open(directory)):
-        assert texts(store) == DOCUMENTS
-        assert (len(store), store.tokens) == (5, 22)
-        assert [each.dtype for each in (store.ids, store.sentences, store.documents)] == ["int32", "int64", "int64"]
     letters = sum(len(piece.text) for piece in PIECES)
-    counts = {"tokens": 22, "sentences": 5, "documents": 2, "letters": letters}
-    assert json.loads((directory / "store.json").read_text()) == counts
+    for store in (built, Store.open(directory)):
+        assert texts(store) == DOCUMENTS
+        assert (len(store), len(store["ids"].flat), store.about) == (5, 22, {"letters": letters})
+        assert [store["ids"].values.dtype, store["document"].dtype] == ["uint32", "int32"]
     assert told == sorted(told)
     assert told[-1] == letters
-    in_memory = SentenceStore.from_ids([[[*map(ord, each)] for each in document] for document in DOCUMENTS])
-    for name in ("ids", "sentences", "documents"):
-        assert np.array_equal(getattr(in_memory, name), getattr(built, name))
+    in_memory = sentence_store([[[*map(ord, each)] for each in document] for document in DOCUMENTS])
+    assert texts(in_memory) == DOCUMENTS
+    assert np.array_equal(document_bounds(in_memory), document_bounds(built))
 
 
 def test_many_sentences_are_encoded_at_a_time(tmp_path, monkeypatch):
     monkeypatch.setattr(sentences_module, "CHUNK_LETTERS", 500)
     tokenizer = Letters()
     pieces = (Piece(f"Sentence {number}.\n", True) for number in range(200))
-    store = SentenceStore.build(tmp_path / "store", pieces, tokenizer, longest=50)
-    assert len(store) == len(store.documents) - 1 == 200
+    store = write_sentences(tmp_path / "store", pieces, tokenizer, longest=50)
+    assert len(store) == len(document_bounds(store)) - 1 == 200
     assert min(tokenizer.calls[:-1]) > 20
 
 
@@ -134,34 +133,10 @@ def test_no_sentences_are_an_error_and_leave_nothing(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
-def test_other_files_are_never_overwritten(tmp_path):
-    (tmp_path / "thesis.tex").write_text("years")
-    for place in (tmp_path, tmp_path / "thesis.tex"):
-        with pytest.raises(DataError, match="something else"):
-            build(place, PIECES)
-    assert (tmp_path / "thesis.tex").read_text() == "years"
-    build(tmp_path / "store", [Piece("old", True)])
-    assert texts(build(tmp_path / "store", PIECES)) == DOCUMENTS
-
-
-@pytest.mark.parametrize("name", ["ids.bin", "sentences.bin", "documents.bin", "store.json"])
-def test_a_damaged_store_is_an_error(tmp_path, name):
-    directory = tmp_path / "store"
-    build(directory, PIECES)
-    content = (directory / name).read_bytes()
-    for wrong in (content[:-4], b""):
-        (directory / name).write_bytes(wrong)
-        with pytest.raises(DataError, match="build it again"):
-            SentenceStore.open(directory)
-    (directory / name).unlink()
-    with pytest.raises(DataError, match="build it again"):
-        SentenceStore.open(directory)
-
-
 def numbered(*documents):
     """A store of documents of so many sentences, of three ids each, which count through it."""
     ids = iter(range(10_000))
-    return SentenceStore.from_ids([[[next(ids) for _ in range(3)] for _ in range(count)] for count in documents])
+    return sentence_store([[[next(ids) for _ in range(3)] for _ in range(count)] for count in documents])
 
 
 @given(documents=st.lists(st.integers(1, 5), min_size=1, max_size=6), data=st.data())
@@ -170,33 +145,31 @@ def test_a_part_has_the_sentences_and_borders_of_its_place(documents, data):
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
     part = whole.part(start, stop)
     assert len(part) == stop - start
-    assert part.tokens == 3 * (stop - start)
+    assert len(part["ids"].flat) == 3 * (stop - start)
     assert together(part) == together(whole)[start:stop]
     assert all(texts(part))
-    joined = {start + bound for bound in part.documents.tolist()}
-    assert joined == {start, stop} | {bound for bound in whole.documents.tolist() if start < bound < stop}
-    with pytest.raises(IndexError):
-        whole.part(0, len(whole) + 1)
+    joined = {start + bound for bound in document_bounds(part).tolist()}
+    assert joined == {start, stop} | {bound for bound in document_bounds(whole).tolist() if start < bound < stop}
 
 
 def test_the_last_documents_are_held_out_whole_where_there_are_many():
     store = numbered(*[7] * 9, 3, 4)
-    train, valid = store.split(0.1, 1000)
+    train, valid = split(store, 0.1, 1000)
     assert texts(train) + texts(valid) == texts(store)
     assert len(valid) == 7
     assert len(texts(valid)) == 2
-    _, few = store.split(0.1, 20)  # tokens, of which the last two documents have 21
+    _, few = split(store, 0.1, 20)  # tokens, of which the last two documents have 21
     assert texts(few) == texts(store)[-1:]
 
 
 def test_sentences_are_held_out_where_documents_are_few_or_too_long():
     for store in (numbered(100), numbered(50, 50), numbered(*[1] * 20, 80)):
-        train, valid = store.split(0.1, 1000)
+        train, valid = split(store, 0.1, 1000)
         assert together(train) + together(valid) == together(store)
         assert len(valid) == 10
-        assert len(store.split(0.1, 14)[1]) == 4
-        assert len(store.split(0.1, 0)[1]) == len(store.split(0.001, 1000)[1]) == 1
-    train, valid = numbered(2).split(0.9, 1000)
+        assert len(split(store, 0.1, 14)[1]) == 4
+        assert len(split(store, 0.1, 0)[1]) == len(split(store, 0.001, 1000)[1]) == 1
+    train, valid = split(numbered(2), 0.9, 1000)
     assert (len(train), len(valid)) == (1, 1)
     with pytest.raises(DataError, match="of 1 sentences none can be held out"):
-        numbered(1).split(0.1, 1000)
+        split(numbered(1), 0.1, 1000)

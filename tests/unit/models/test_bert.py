@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.example_batches import ExampleBatch
-from manyheads.data.masked_batches import MaskedBatch
+from manyheads.data.batches import Batch
 from manyheads.models.bert import (
     PRESETS,
     Bert,
@@ -472,11 +471,12 @@ def ten_texts() -> tuple[Tensor, Tensor]:
     return ids, lengths
 
 
-def masked_batch(follows: Tensor | None) -> MaskedBatch:
+def masked_batch(follows: Tensor | None) -> Batch:
     ids, lengths = ten_texts()
     places = torch.arange(ROWS) * 8 + 2
     targets = ids.flatten()[places]
-    return MaskedBatch(ids.flatten().index_fill(0, places, MASK).view_as(ids), lengths, places, targets, follows)
+    hidden = ids.flatten().index_fill(0, places, MASK).view_as(ids)
+    return Batch(len(targets), ids=hidden, lengths=lengths, places=places, targets=targets, follows=follows)
 
 
 def words_loss(model, follows=None) -> Tensor:
@@ -485,7 +485,8 @@ def words_loss(model, follows=None) -> Tensor:
 
 
 def example_loss(model, labels: Tensor) -> Tensor:
-    loss = classification_loss(model, ExampleBatch(*ten_texts(), labels, None))
+    ids, lengths = ten_texts()
+    loss = classification_loss(model, Batch(ROWS, ids=ids, lengths=lengths, labels=labels, candidates=None))
     return loss.total / loss.tokens
 
 
@@ -538,7 +539,8 @@ def test_the_loss_of_masked_words_is_that_of_its_logits():
     found = masked_loss(model, batch)
     assert_close(found.likelihood, words)
     assert_close(found.total, words + ROWS * true)
-    assert_close(masked_loss(model, replace(batch, follows=None)).total, words)
+    without = Batch(batch.target_tokens, **{**batch.tensors, "follows": None})
+    assert_close(masked_loss(model, without).total, words)
 
 
 # What cannot be.

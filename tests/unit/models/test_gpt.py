@@ -9,7 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.tokens import LanguageBatch
+from manyheads.data.batches import Batch
 from manyheads.models.gpt import GPT, PRESETS, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
 from manyheads.nn.attention import MultiHeadAttention
@@ -307,11 +307,11 @@ def test_dropout_acts_in_training_alone(where):
 # Learning.
 
 
-def ten_examples() -> LanguageBatch:
+def ten_examples() -> Batch:
     """Their first tokens differ, so that all the rest can be known."""
     ids = torch.randint(2, 17, (10, 8), generator=torch.Generator().manual_seed(2))
     ids[:, 0] = torch.arange(3, 13)
-    return LanguageBatch(ids, None, 70)
+    return Batch(70, ids=ids, counted=None)
 
 
 @pytest.mark.parametrize(

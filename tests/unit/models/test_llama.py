@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.tokens import LanguageBatch
+from manyheads.data.batches import Batch
 from manyheads.models.llama import PRESETS, Llama, LlamaConfig
 from manyheads.models.transformer import parameters
 from manyheads.nn.attention import MultiHeadAttention
@@ -250,7 +250,7 @@ def test_ten_examples_are_learned_by_heart(change):
     model = Llama(replace(SMALL, inner=48, **change))
     ids = torch.randint(2, 17, (10, 8), generator=torch.Generator().manual_seed(2))
     ids[:, 0] = torch.arange(3, 13)  # all that follows can be known
-    batch, losses = LanguageBatch(ids, None, 70), []
+    batch, losses = Batch(70, ids=ids, counted=None), []
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3)
     for step in range(200):
         if step == 160:

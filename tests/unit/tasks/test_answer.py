@@ -12,7 +12,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.questions import Answer, Question, read_questions
+from manyheads.data.readers.questions import Answer, Question, read_questions
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig
 from manyheads.tasks.answer.data import Read, Reader, Window, pairs_of, read_all, train_tokenizer
 from manyheads.tasks.answer.recipe import AnswerData
@@ -357,8 +357,8 @@ def test_prepared_data_is_found_again_without_its_files(tmp_path):
     assert first.valid == again.valid == read_questions(tmp_path / "run" / "data" / "valid.json").questions
     usual = Reader(again.processor, 512, longest=14)([(question.text, question.context) for question in again.valid])
     assert first.validated == again.validated == usual
-    assert (first.train.ids == again.train.ids).all()
-    assert first.train.labels.shape == (len(first.train), 2)
+    assert (first.train["ids"].flat == again.train["ids"].flat).all()
+    assert (first.train["end"] == again.train["end"]).all()
 
 
 def test_the_steps_follow_from_the_windows_and_the_positions_from_their_length(tmp_path):

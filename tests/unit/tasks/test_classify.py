@@ -9,8 +9,7 @@ import torch
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.example_batches import ExampleBatches, ExampleStore, candidates_of
-from manyheads.data.examples import read_examples
+from manyheads.data.readers.examples import candidates_of, example_batches, example_store, read_examples
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
@@ -183,53 +182,13 @@ def test_a_context_without_place_for_a_text_is_refused(tokenizer):
         Wrapping(tokenizer, context=4)
 
 
-# Batches
-
-
-def store(counts=None, examples=157) -> ExampleStore:
-    source = np.random.default_rng(3)
-    counts = counts or [1] * examples
-    rows = [[source.integers(3, 90, source.integers(2, 17)).tolist() for _ in range(count)] for count in counts]
-    return ExampleStore.of(rows, [number % 2 for number in range(len(counts))])
-
-
-def test_every_example_comes_once_an_epoch_in_an_order_of_its_own():
-    batches = ExampleBatches(store(), size=10, choice=False, seed=5)
-    orders = [np.concatenate(batches.plan(epoch)) for epoch in (0, 1)]
-    assert all(sorted(order) == list(range(157)) for order in orders)
-    assert not np.array_equal(*orders)
-    assert len(list(batches.epoch(0))) == len(batches) == 16
-
-
-def test_an_epoch_goes_on_from_any_batch():
-    batches = [ExampleBatches(store(), size=10, choice=False, seed=5) for _ in range(2)]
-    whole, rest = list(batches[0].epoch(3)), list(batches[1].epoch(3, start=9))
-    assert len(rest) == len(whole) - 9
-    assert all(torch.equal(a.ids, b.ids) and torch.equal(a.labels, b.labels) for a, b in zip(whole[9:], rest))
-
-
-def test_batches_hold_texts_of_about_one_length():
-    cells = sum(batch.ids.numel() for batch in ExampleBatches(store(), size=10, choice=False, seed=5).epoch(0))
-    assert cells < 1.1 * len(store().ids)
-
-
-def test_the_choices_of_an_example_stay_together(tmp_path):
-    made = store([2, 3, 5, 2, 4])
-    made.save(tmp_path / "a.safetensors")
-    batches = ExampleBatches(ExampleStore.load(tmp_path / "a.safetensors"), size=2, choice=True, seed=5)
-    for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
-        assert batch.candidates is not None
-        for number, rows in zip(numbers, batch.candidates):
-            found = [batch.ids[row, : batch.lengths[row]].tolist() for row in rows if row >= 0]
-            assert found == [made.row(row).tolist() for row in made.rows_of(number)]
-
-
 # The objective
 
 
 def example_batch(choice=False):
-    counts = [2, 3, 2, 4, 2] if choice else None
-    return next(ExampleBatches(store(counts, examples=5), size=5, choice=choice, seed=1).epoch(0))
+    source, counts = np.random.default_rng(3), [2, 3, 2, 4, 2] if choice else [1] * 5
+    rows = [[source.integers(3, 90, source.integers(2, 17)).tolist() for _ in range(count)] for count in counts]
+    return next(example_batches(example_store(rows, [0, 1, 0, 1, 0]), size=5, seed=1).epoch(0))
 
 
 def test_the_loss_is_the_labels_and_half_the_language_models():

@@ -4,8 +4,7 @@ import shutil
 import pytest
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.store import PairStore
-from manyheads.data.tokens import TokenStore
+from manyheads.data.ragged import Store
 from manyheads.tasks.language.data import DELIMITER, examples_of, held_out_tokens
 from manyheads.tasks.language.recipe import TextData
 from manyheads.text.language import LanguageTokenizer
@@ -15,11 +14,11 @@ CONTEXT = 21
 LETTERS = "the cat sees a tall tree, and sleeps.\n"
 
 
-def ids_of(store: TokenStore) -> list[int]:
-    return store.window(0, len(store)).tolist()
+def ids_of(store: Store) -> list[int]:
+    return store["ids"].tolist()
 
 
-def text_in(prepared, store: TokenStore) -> str:
+def text_in(prepared, store: Store) -> str:
     return prepared.processor.decode([ids_of(store)])[0]
 
 
@@ -65,10 +64,9 @@ def pair_lines(count: int) -> list[tuple[str, str]]:
     return [(f"source {number}", f"target {number}") for number in range(1, count + 1)]
 
 
-def sides(prepared, store: PairStore) -> list[tuple[str, str]]:
+def sides(prepared, store: Store) -> list[tuple[str, str]]:
     decode = prepared.processor.decode
-    sources = decode([store.source(number).tolist() for number in range(len(store))])
-    return list(zip(sources, decode([store.target(number).tolist() for number in range(len(store))])))
+    return list(zip(*(decode([row.tolist() for row in store[side]]) for side in ("source", "target"))))
 
 
 @pytest.fixture
@@ -88,9 +86,9 @@ def test_every_fiftieth_pair_is_held_out(pairs, tmp_path):
 def test_a_target_ends_a_text_and_a_source_does_not(pairs, tmp_path):
     prepared = prepare("language", TextData(pairs=(str(pairs),)), 41, tmp_path / "run")
     end = prepared.processor.end
-    for number in range(len(prepared.train)):
-        assert prepared.train.target(number).tolist().index(end) == len(prepared.train.target(number)) - 1
-        assert end not in prepared.train.source(number).tolist()
+    for source, target in zip(prepared.train["source"], prepared.train["target"]):
+        assert target.tolist().index(end) == len(target) - 1
+        assert end not in source.tolist()
 
 
 @pytest.mark.parametrize("learn", ["target", "all"])

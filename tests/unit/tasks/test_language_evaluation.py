@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.documents import Piece
+from manyheads.data.readers.documents import Piece
 from manyheads.generate.score import Scored
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.tasks.language import scoring as language_evaluation

@@ -13,8 +13,9 @@ from tokenizers import models
 from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError, ConfigError, DataError
-from manyheads.data.masked_batches import MaskedBatches
-from manyheads.data.sentences import SentenceStore
+from manyheads.data.batches import Batches
+from manyheads.data.ragged import Store
+from manyheads.data.sentences import sentence_store
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import PRESETS, Bert, BertClassifier, BertConfig, MaskedBert
 from manyheads.tasks.masked.data import batches_of, longest_sentence
@@ -202,15 +203,15 @@ def test_a_model_directory_and_its_run_open_alike_and_a_classifier_does_not(toke
 SENTENCES = ["the cat sees a tree", "it sleeps", "a grey cat and the old tree", "the old cat sleeps under it"]
 
 
-def batches(tokenizer, *, rows=4, follows=True) -> MaskedBatches:
+def batches(tokenizer, *, rows=4, follows=True) -> Batches:
     """Batches of unequal sizes, so that a mean of means is not the mean."""
     documents = [tokenizer.encode([SENTENCES[(one + other) % 4] for other in range(5)]) for one in range(3)]
     documents = [[sentence[: longest_sentence(CONTEXT)] for sentence in document] for document in documents]
-    store = SentenceStore.from_ids(documents)
+    store = sentence_store(documents)
     return batches_of(store, tokenizer, CONTEXT, rows=rows, next_sentence=follows, seed=0, shuffle=False)
 
 
-def by_hand(model: MaskedBert, found: MaskedBatches) -> dict[str, float]:
+def by_hand(model: MaskedBert, found: Batches) -> dict[str, float]:
     """Word by word and row by row."""
     losses, hits, next_losses, next_hits = [], [], [], []
     for batch in found.epoch(0):
@@ -312,9 +313,8 @@ def test_a_text_of_unknown_words_alone_is_refused_in_a_sentence(tokenizer, tmp_p
 # Data
 
 
-def words_of(tokenizer: EncoderTokenizer, store: SentenceStore) -> list[str]:
-    rows = [store.ids[first:end].tolist() for first, end in zip(store.sentences[:-1], store.sentences[1:])]
-    return tokenizer.decode(rows)
+def words_of(tokenizer: EncoderTokenizer, store: Store) -> list[str]:
+    return tokenizer.decode([row.tolist() for row in store["ids"]])
 
 
 def numbered(count: int) -> list[str]:
@@ -347,7 +347,7 @@ def test_the_last_tenth_of_the_sentences_is_held_out(text, tmp_path):
     assert words_of(prepared.processor, prepared.train) == numbered(40)[:36]
     assert words_of(prepared.processor, prepared.valid) == numbered(40)[36:]
     few = prepare("masked", data_of(text, valid_tokens=11), CONTEXT, tmp_path / "few")
-    assert few.valid.tokens <= 11
+    assert len(few.valid["ids"].flat) <= 11
     assert len(few.train) + len(few.valid) == 40  # what is not validated on is trained on
 
 
@@ -358,7 +358,7 @@ def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(text, tmp
     assert len(prepared.train) == 40
     assert words_of(prepared.processor, prepared.valid) == numbered(7)[::-1]
     few = prepare("masked", data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few")
-    assert 0 < few.valid.tokens <= 11
+    assert 0 < len(few.valid["ids"].flat) <= 11
 
 
 def test_what_was_prepared_is_not_asked_for_again(text, tmp_path):
@@ -366,7 +366,9 @@ def test_what_was_prepared_is_not_asked_for_again(text, tmp_path):
     text.unlink()
     again = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
     for one, other in ((first.train, again.train), (first.valid, again.valid)):
-        assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("ids", "sentences"))
+        assert all(
+            np.array_equal(*(getattr(each["ids"], name) for each in (one, other))) for name in ("flat", "lengths")
+        )
     assert again.processor.fingerprint == first.processor.fingerprint
     shutil.rmtree(tmp_path / "run" / "data")
     with pytest.raises(DataError, match="is not there"):  # and the test can tell
@@ -388,7 +390,7 @@ def test_sentences_are_cut_so_that_two_fit_a_row(tmp_path):
     (tmp_path / "t.txt").write_text("one two three four five six seven eight nine ten.\n" * 20, encoding="utf-8")
     for context in (9, CONTEXT):
         prepared = prepare("masked", data_of(tmp_path / "t.txt"), context, tmp_path / str(context))
-        parts = np.diff(prepared.train.sentences)[: 4 if context == 9 else 3].tolist()
+        parts = prepared.train["ids"].lengths[: 4 if context == 9 else 3].tolist()
         assert sum(parts) == 11  # of one sentence, with its full stop
         assert max(parts) <= longest_sentence(context)
         batch = next(prepared.batches().epoch(0))

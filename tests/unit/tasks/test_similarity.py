@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError, ManyheadsError
-from manyheads.data.similarity_batches import SimilarityBatches
+from manyheads.data.examples import similarity_batches
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertConfig, BertEmbedder
 from manyheads.tasks.similarity import use as similarity
@@ -230,7 +230,7 @@ def test_scores_are_divided_by_the_largest_or_by_what_is_said(tmp_path, tokenize
     for number, largest in enumerate((None, 38.0)):
         data = SimilarityData(pairs=(path,), valid=(path,), largest=largest)
         prepared = prepare("similarity", data, 19, tmp_path / str(number), tokenizer, train=BY_SPEARMAN)
-        assert_allclose(prepared.train.labels, np.arange(20) / (largest or 19), rtol=1e-6)
+        assert_allclose(prepared.train["score"], np.arange(20) / (largest or 19), rtol=1e-6)
         assert prepared.scored
     with pytest.raises(DataError, match=r"a\.tsv, line 12: the score 11 is above data.largest 10"):
         read_all(SimilarityData(pairs=(path,), largest=10))
@@ -331,7 +331,7 @@ def test_ten_pairs_are_learned_by_heart(tmp_path, tokenizer, scored):
     texts = list(dict.fromkeys(some_texts(40)))[:20]
     rows = [f"{a}\t{b}" + (f"\t{number % 6}" if scored else "") for number, (a, b) in enumerate(zip(texts, texts[10:]))]
     data = prepared(tmp_path, tokenizer, *rows)
-    batch = next(SimilarityBatches(data.train, size=10, seed=1).epoch(0))
+    batch = next(similarity_batches(data.train, size=10, seed=1).epoch(0))
     assert batch.target_tokens == 10
     model = BertEmbedder(bert(tokenizer, width=24, dropout=0.0, attention_dropout=0.0))
     assert fitted(model, batch, 1) > 0.05

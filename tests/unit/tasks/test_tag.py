@@ -2,13 +2,15 @@ import random
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.columns import TaggedSentence
-from manyheads.data.tag_batches import NOTHING, TagBatch
+from manyheads.data.batches import Batch
+from manyheads.data.examples import NOTHING, by_sentence
+from manyheads.data.readers.columns import TaggedSentence
 from manyheads.models.bert import Bert, BertConfig, BertTagger
 from manyheads.tasks.tag.data import Windowing, least_windows, read_all, spans
 from manyheads.tasks.tag.recipe import TagData
@@ -154,11 +156,11 @@ def test_the_labels_of_a_long_sentence_are_laid_down_in_its_order(tmp_path):
     words, labels = (TEXT.split() * 6, [str(number % 7) for number in range(72)])
     path = written(tmp_path / "a.conll", " ".join(f"{word}/{label}" for word, label in zip(words, labels)), "it/0")
     data = prepare("tag", TagData(train=(path,), valid=(path,), vocabulary=45), 19, tmp_path / "run")
-    assert [data.names[number] for number in data.train.by_sentence(data.train.labels)[0]] == labels
-    assert len(data.train) > data.train.sentences == 2
+    assert [data.names[number] for number in by_sentence(data.train, data.train["labels"].flat)[0]] == labels
+    assert len(data.train) > len(np.unique(data.train["sentence"])) == 2
     Path(path).unlink()
     again = prepare("tag", TagData(train=(path,), valid=(path,), vocabulary=45), 19, tmp_path / "run")
-    assert (again.train.labels == data.train.labels).all()
+    assert (again.train["labels"].flat == data.train["labels"].flat).all()
 
 
 # The objective
@@ -169,7 +171,7 @@ def test_pieces_that_begin_no_word_count_in_no_loss(tokenizer):
     ids = torch.randint(5, len(tokenizer), (2, 7))
     lengths = torch.tensor([7, 4])
     labels = torch.tensor([[-1, 2, -1, 0, 1, -1, -1], [-1, 1, 0, -1, -1, -1, -1]])
-    found = tagging_loss(model, TagBatch(ids, lengths, labels, 5))
+    found = tagging_loss(model, Batch(5, ids=ids, lengths=lengths, labels=labels))
     expected = torch.zeros(())
     for row, length, right in zip(ids, lengths, labels):
         scores = model(row[None, :length])[0].log_softmax(dim=1)
@@ -190,7 +192,8 @@ def test_ten_sentences_are_learned_by_heart(tokenizer):
     for row, window in enumerate(window for each in windows for window in each):
         ids[row, : len(window.ids)] = torch.tensor(window.ids)
         labels[row, window.places] = torch.tensor([source.randrange(3) for _ in window.places])
-    batch = TagBatch(ids, torch.tensor([len(row) for row in rows]), labels, int((labels >= 0).sum()))
+    lengths = torch.tensor([len(row) for row in rows])
+    batch = Batch(int((labels >= 0).sum()), ids=ids, lengths=lengths, labels=labels)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     loss = 99.0
     for _ in range(200):

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from manyheads.data.tokens import LanguageBatch
+from manyheads.data.batches import Batch
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.positions import KINDS, PositionsConfig
@@ -28,8 +28,8 @@ def built(config=SMALL, family=GPT):
     return model
 
 
-def batch_of(ids, counted=None) -> LanguageBatch:
-    return LanguageBatch(ids, counted, ids[:, 1:].numel() if counted is None else int(counted.sum()))
+def batch_of(ids, counted=None) -> Batch:
+    return Batch(ids[:, 1:].numel() if counted is None else int(counted.sum()), ids=ids, counted=counted)
 
 
 COUNTED = torch.tensor([[0, 1, 1, 0, 1, 0, 0], [0, 0, 0, 1, 1, 1, 1]], dtype=torch.bool)

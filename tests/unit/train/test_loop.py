@@ -7,8 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError, Stopped
-from manyheads.data.batching import PairBatches
-from manyheads.data.store import PairStore
+from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.ops.device import pick_device
 from manyheads.train import checkpoint
@@ -59,8 +58,8 @@ def batches(seed=3):
     sources, targets = (
         [[*torch.randint(1, 18, (length,), generator=generator).tolist(), 0] for length in lengths] for _ in range(2)
     )
-    store = PairStore.from_ids(sources, targets)
-    found = PairBatches(store, tokens=60, pad=18, seed=seed)
+    store = pair_store(sources, targets)
+    found = pair_batches(store, tokens=60, pad=18, seed=seed)
     assert found.count(0) in (5, 6, 7, 8)  # several epochs, none of which the checkpoints divide
     return found
 

@@ -8,7 +8,7 @@ from torch.optim import AdamW, Muon
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.tokens import LanguageBatch
+from manyheads.data.batches import Batch
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.positions import PositionsConfig
@@ -24,7 +24,7 @@ MODELS = {
     "llama": lambda: Llama(LlamaConfig(vocabulary=17, context=11, width=24, layers=2, heads=6, key_value_heads=2)),
 }
 MUON = TrainConfig(optimizer="muon", weight_decay=0.1)
-BATCH = LanguageBatch(torch.randint(2, 17, (5, 8), generator=torch.Generator().manual_seed(2)), None, 35)
+BATCH = Batch(35, ids=torch.randint(2, 17, (5, 8), generator=torch.Generator().manual_seed(2)), counted=None)
 
 
 def names_in(part, model) -> set[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
-from manyheads.data.answer_batches import window_store
-from manyheads.data.questions import Answer, Question, QuestionFile, read_questions
+from manyheads.data.examples import answer_store
+from manyheads.data.readers.questions import Answer, Question, QuestionFile, read_questions
 from manyheads.tasks.answer.recipe import LONGEST, STRIDE, AnswerData
 from manyheads.tasks.labelled import HELD_OUT_EVERY
 from manyheads.text.encoder import EncoderTokenizer
@@ -172,7 +172,7 @@ def store_questions(asked: SplitQuestions, reader: Reader, directory: Path) -> N
     train, valid = _placed(asked.train, reader), _placed(asked.valid, reader)
     rows = [window.ids for _, read in train for window in read.windows]
     targets = [target for question, read in train for target in read.targets(question.answers)]
-    window_store(rows, targets).save(directory / "train.safetensors")
+    answer_store(rows, targets).save(directory / "train")
     (directory / "valid.json").write_text(_squad([question for question, _ in valid]), encoding="utf-8")
     impossible = sum(question.impossible for question, _ in train)
     (directory / "about.json").write_text(json.dumps({"impossible": impossible > 0}) + "\n", encoding="utf-8")

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from manyheads.data.answer_batches import AnswerBatches
-from manyheads.data.example_batches import ExampleStore
-from manyheads.data.questions import read_questions
+from manyheads.data.batches import Batches
+from manyheads.data.examples import answer_batches
+from manyheads.data.ragged import Store
+from manyheads.data.readers.questions import read_questions
 from manyheads.interop.directory import find_model
 from manyheads.models.bert import Bert, BertAnswerer
 from manyheads.tasks.answer.data import Reader, SplitQuestions, pairs_of, read_all, store_questions, train_tokenizer
@@ -65,7 +66,7 @@ class Answering(FineTuning):
     def open(self, directory: Path) -> None:
         data, context = self.recipe.data, self.recipe.model.context
         self.impossible = json.loads((directory / "about.json").read_text(encoding="utf-8"))["impossible"]
-        self.train = ExampleStore.load(directory / "train.safetensors")
+        self.train = Store.open(directory / "train")
         self.valid = read_questions(directory / "valid.json").questions
         # As the finished model will read them.
         self.validated = Reader(self.processor, context, longest=data.longest)(pairs_of(self.valid))
@@ -73,8 +74,8 @@ class Answering(FineTuning):
     def on_top(self, body: Bert) -> BertAnswerer:
         return BertAnswerer(body, self.impossible, min(self.recipe.data.longest, self.recipe.model.context))
 
-    def batches(self) -> AnswerBatches:
-        return AnswerBatches(self.train, size=self.recipe.data.examples, seed=self.recipe.train.seed, shuffle=True)
+    def batches(self) -> Batches:
+        return answer_batches(self.train, size=self.recipe.data.examples, seed=self.recipe.train.seed, shuffle=True)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return answer_loss(model, batch)

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
-from manyheads.data.example_batches import grouped, padded
-from manyheads.data.questions import Question, read_questions
+from manyheads.data.batches import padded
+from manyheads.data.readers.questions import Question, read_questions
 from manyheads.look.grid import of_numbers
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertAnswerer

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
-from manyheads.data.example_batches import ExampleStore
-from manyheads.data.examples import Example, ExampleFile, read_examples
+from manyheads.data.examples import example_store
+from manyheads.data.ragged import Store
+from manyheads.data.readers.examples import Example, ExampleFile, read_examples
 from manyheads.tasks.classify.recipe import ExampleData
 from manyheads.tasks.labelled import EXTRACT, START, Wrapping, as_number, label_names, split, with_dev
 from manyheads.tasks.language.data import DELIMITER
@@ -116,7 +117,7 @@ def train_tokenizer(found: Labelled, data: ExampleData, kind: type) -> LanguageT
 def store_examples(found: Labelled, wrapping: Wrapping, regression: bool, directory: Path) -> None:
     """Lays the rows of ids of all examples down, with their labels."""
     for part, examples in (("train", found.train), ("valid", found.valid)):
-        _store(found, examples, wrapping, regression).save(directory / f"{part}.safetensors")
+        _store(found, examples, wrapping, regression).save(directory / part)
     about = {"form": found.form, "names": found.names}
     (directory / "examples.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
     what = "numbers" if regression else f"{len(found.names)} labels" if found.names else "choices"
@@ -125,12 +126,12 @@ def store_examples(found: Labelled, wrapping: Wrapping, regression: bool, direct
         warn(f"{wrapping.cut:,} texts are longer than the model's context and lose their end")
 
 
-def _store(found: Labelled, examples: list[Example], wrapping: Wrapping, regression: bool) -> ExampleStore:
+def _store(found: Labelled, examples: list[Example], wrapping: Wrapping, regression: bool) -> Store:
     parts = [parts_of(found.form, example.texts) for example in examples]
     flat = iter(wrapping.rows([part for each in parts for part in each]))
     rows = [[next(flat) for _ in each] for each in parts]
     if regression:
-        return ExampleStore.of(rows, [float(example.label) for example in examples])
+        return example_store(rows, [float(example.label) for example in examples])
     numbers = {name: number for number, name in enumerate(found.names)}
     labels = [numbers[example.label] if numbers else int(example.label) for example in examples]
-    return ExampleStore.of(rows, labels)
+    return example_store(rows, labels)

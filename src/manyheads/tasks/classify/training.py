@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.example_batches import ExampleBatches, ExampleStore
+from manyheads.data.batches import Batches
+from manyheads.data.examples import example_batches
+from manyheads.data.ragged import Store
 from manyheads.interop.directory import ENCODERS, load_model
 from manyheads.models import bert
 from manyheads.models.bert import Bert, BertClassifier, BertConfig
@@ -113,7 +115,7 @@ class Classification(FineTuning):
     def open(self, directory: Path) -> None:
         about = json.loads((directory / "examples.json").read_text(encoding="utf-8"))
         self.form, self.names = about["form"], tuple(about["names"])
-        self.train, self.valid = (ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid"))
+        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
 
     def body(self, pre_trained: Any) -> nn.Module:
         if self.encoder:
@@ -126,11 +128,11 @@ class Classification(FineTuning):
     def on_top(self, body: Any) -> nn.Module:
         return (BertClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)
 
-    def batches(self) -> ExampleBatches:
+    def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
 
-    def _batches(self, store: ExampleStore, **order: Any) -> ExampleBatches:
-        return ExampleBatches(store, size=self.recipe.data.examples, choice=self.form == "choice", **order)
+    def _batches(self, store: Store, **order: Any) -> Batches:
+        return example_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         fine_tune = self.recipe.fine_tune

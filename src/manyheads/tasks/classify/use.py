@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
+from manyheads.core.grouping import grouped
 from manyheads.core.log import say, warn
-from manyheads.data.example_batches import candidates_of, grouped, padded
-from manyheads.data.examples import ExampleFile, read_examples
+from manyheads.data.batches import padded
+from manyheads.data.examples import candidates_of
+from manyheads.data.readers.examples import ExampleFile, read_examples
 from manyheads.look.grid import of_numbers
 from manyheads.look.reliability import reliability
 from manyheads.look.walk import Section

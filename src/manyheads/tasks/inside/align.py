@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import DataError
-from manyheads.data.corpus import Pair, read_lines
+from manyheads.data.readers.corpus import Pair, read_lines
 from manyheads.data.sample import AlignedPair, sample_alignments
 from manyheads.look.alignment import (
     Links,

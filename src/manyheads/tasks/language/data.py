@@ -5,10 +5,11 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting, say
-from manyheads.data.corpus import read_pairs
-from manyheads.data.documents import Piece, find_texts, read_documents
-from manyheads.data.store import PairStore
-from manyheads.data.tokens import TokenStore
+from manyheads.data.pairs import write_pairs
+from manyheads.data.ragged import Store
+from manyheads.data.readers.corpus import read_pairs
+from manyheads.data.readers.documents import Piece, find_texts, read_documents
+from manyheads.data.text import write_text
 from manyheads.tasks.language.recipe import TextData
 from manyheads.tasks.translate.data import say_dropped
 from manyheads.text.language import LanguageTokenizer
@@ -116,21 +117,20 @@ def held_out_tokens(tokens: int, most: int) -> int:
 def store_text(texts: Texts, tokenizer: LanguageTokenizer, directory: Path) -> None:
     """Lays the ids of the text down, and those of the text for validation where there is one."""
     if not texts.holds_out:
-        TokenStore.build(directory / "valid", texts.documents("valid"), tokenizer, end=tokenizer.end)
+        write_text(directory / "valid", texts.documents("valid"), tokenizer, end=tokenizer.end)
     with counting("cutting the text into tokens, letters") as show:
         train = directory / "train"
-        store = TokenStore.build(train, texts.documents(), tokenizer, end=tokenizer.end, on_progress=show)
-    about = store.about
-    assert about is not None
-    documents = f"{about.documents:,} document{'s' if about.documents > 1 else ''}"
-    say(f"{about.letters:,} letters in {documents}: {len(store):,} tokens of {len(tokenizer):,} kinds")
+        store = write_text(train, texts.documents(), tokenizer, end=tokenizer.end, on_progress=show)
+    letters, count = store.about["letters"], store.about["documents"]
+    documents = f"{count:,} document{'s' if count > 1 else ''}"
+    say(f"{letters:,} letters in {documents}: {len(store):,} tokens of {len(tokenizer):,} kinds")
 
 
-def open_text(directory: Path, most: int) -> tuple[TokenStore, TokenStore]:
+def open_text(directory: Path, most: int) -> tuple[Store, Store]:
     """The text to learn from and the text to validate on, at most so many tokens of it."""
-    train = TokenStore.open(directory / "train")
+    train = Store.open(directory / "train")
     if (directory / "valid").exists():
-        valid = TokenStore.open(directory / "valid")
+        valid = Store.open(directory / "valid")
     else:
         border = len(train) - held_out_tokens(len(train), most)
         train, valid = train.part(0, border), train.part(border, len(train))
@@ -147,11 +147,11 @@ def store_pairs(pairs: Pairs, tokenizer: LanguageTokenizer, context: int, direct
     """Lays the ids of the pairs down, each target with its end."""
     sides, longest = _Sides(tokenizer), (context - 1) // 2
     try:
-        PairStore.build(directory / "valid", _ended(pairs.valid()), sides, longest=longest)
+        write_pairs(directory / "valid", _ended(pairs.valid()), sides, longest=longest)
     except DataError as error:
         raise DataError(f"there are no validation pairs; give them with --valid-pairs ({error})") from None
     with counting("cutting pairs into tokens") as show:
-        store = PairStore.build(directory / "train", _ended(pairs.train()), sides, longest=longest, on_progress=show)
+        store = write_pairs(directory / "train", _ended(pairs.train()), sides, longest=longest, on_progress=show)
     say(f"{len(store):,} training pairs, {len(tokenizer):,} kinds of tokens")
     say_dropped(store, longest, "half of model.context")
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting
-from manyheads.data.corpus import read_lines
-from manyheads.data.documents import Piece
+from manyheads.data.readers.corpus import read_lines
+from manyheads.data.readers.documents import Piece
 from manyheads.generate.score import log_probabilities, windows
 from manyheads.generate.steps import NO_END
 

@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.store import PairStore
-from manyheads.data.tokens import JoinedBatches, TokenBatches
+from manyheads.data.batches import Batches
+from manyheads.data.pairs import joined_batches
+from manyheads.data.ragged import Store
+from manyheads.data.text import text_batches
 from manyheads.models import gpt, llama
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
@@ -101,23 +103,23 @@ class LanguageModelling(Task):
 
     def open(self, directory: Path) -> None:
         if self.recipe.data.pairs:
-            self.train, self.valid = (PairStore.open(directory / part) for part in ("train", "valid"))
+            self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
         else:
             self.train, self.valid = open_text(directory, self.recipe.data.valid_tokens)
 
     def build(self, body: None) -> nn.Module:
         return self.network()(replace(self.recipe.model, vocabulary=len(self.processor), end=self.processor.end))
 
-    def batches(self) -> TokenBatches | JoinedBatches:
+    def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
 
-    def _batches(self, store: Any, **order: Any) -> TokenBatches | JoinedBatches:
+    def _batches(self, store: Store, **order: Any) -> Batches:
         data, context = self.recipe.data, self.recipe.model.context
         if not data.pairs:
-            return TokenBatches(store, rows=data.rows, length=context, **order)
+            return text_batches(store, rows=data.rows, length=context, **order)
         tokens = max(data.rows * context // 3, 1)  # of the target; source and padding about double it
         delimiter = self.processor.identity(DELIMITER)
-        return JoinedBatches(store, tokens=tokens, pad=0, delimiter=delimiter, counts=data.learn, **order)
+        return joined_batches(store, tokens=tokens, pad=0, delimiter=delimiter, counts=data.learn, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return self._loss(model, batch, smoothing=self.recipe.train.smoothing)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.documents import find_texts, read_documents
+from manyheads.data.readers.documents import find_texts, read_documents
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, prompt_steps

@@ -5,8 +5,10 @@ from typing import Any
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting, say
-from manyheads.data.masked_batches import MaskedBatches
-from manyheads.data.sentences import SentenceStore
+from manyheads.data.batches import Batches
+from manyheads.data.masked_rows import masked_batches
+from manyheads.data.ragged import Store
+from manyheads.data.sentences import document_bounds, split, write_sentences
 from manyheads.tasks.language.data import HELD_OUT, Texts
 from manyheads.tasks.masked.recipe import MaskedData
 from manyheads.text.encoder import EncoderTokenizer
@@ -27,21 +29,21 @@ def store_sentences(texts: Texts, tokenizer: EncoderTokenizer, context: int, dir
     """Lays the ids of all sentences down, and those of the text for validation where there is one."""
     longest = longest_sentence(context)
     if not texts.holds_out:
-        SentenceStore.build(directory / "valid", texts.documents("valid"), tokenizer, longest=longest)
+        write_sentences(directory / "valid", texts.documents("valid"), tokenizer, longest=longest)
     with counting("cutting the text into tokens, letters") as show:
         train = directory / "train"
-        store = SentenceStore.build(train, texts.documents(), tokenizer, longest=longest, on_progress=show)
-    documents = len(store.documents) - 1
-    say(f"{len(store):,} sentences in {documents:,} documents: {store.tokens:,} tokens of {len(tokenizer):,} kinds")
+        store = write_sentences(train, texts.documents(), tokenizer, longest=longest, on_progress=show)
+    documents, tokens = len(document_bounds(store)) - 1, len(store["ids"].flat)
+    say(f"{len(store):,} sentences in {documents:,} documents: {tokens:,} tokens of {len(tokenizer):,} kinds")
 
 
-def open_sentences(directory: Path, most: int) -> tuple[SentenceStore, SentenceStore]:
+def open_sentences(directory: Path, most: int) -> tuple[Store, Store]:
     """The sentences to learn from and those to validate on, at most so many tokens of them."""
-    train = SentenceStore.open(directory / "train")
+    train = Store.open(directory / "train")
     if not (directory / "valid").exists():
-        return train.split(HELD_OUT, most)
-    valid = SentenceStore.open(directory / "valid")
-    return train, valid.split(1.0, most)[1] if valid.tokens > most else valid
+        return split(train, HELD_OUT, most)
+    valid = Store.open(directory / "valid")
+    return train, split(valid, 1.0, most)[1] if len(valid["ids"].flat) > most else valid
 
 
 def longest_sentence(context: int) -> int:
@@ -51,14 +53,14 @@ def longest_sentence(context: int) -> int:
     return (context - 3) // 2
 
 
-def batches_of(store: SentenceStore, tokenizer: EncoderTokenizer, context: int, **settings: Any) -> MaskedBatches:
-    """Batches of a store with the marks of its tokenizer; `settings` are those of MaskedBatches."""
+def batches_of(store: Store, tokenizer: EncoderTokenizer, context: int, **settings: Any) -> Batches:
+    """Batches of a store with the marks of its tokenizer; `settings` are those of masked_batches."""
     marks = {name: getattr(tokenizer, name) for name in ("start", "separator", "mask", "pad")}
     special = (tokenizer.unknown,)
-    return MaskedBatches(store, length=context, vocabulary=len(tokenizer), special=special, **marks, **settings)
+    return masked_batches(store, length=context, vocabulary=len(tokenizer), special=special, **marks, **settings)
 
 
-def refuse_unknown_words(store: SentenceStore, tokenizer: EncoderTokenizer) -> None:
+def refuse_unknown_words(store: Store, tokenizer: EncoderTokenizer) -> None:
     """Where no word can be hidden there is nothing to validate on."""
-    if (store.ids[store.sentences[0] : store.sentences[-1]] == tokenizer.unknown).all():
+    if (store["ids"].flat == tokenizer.unknown).all():
         raise DataError("every word to validate on is unknown to the tokenizer; give other text with --valid")

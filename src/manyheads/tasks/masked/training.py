@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.masked_batches import MaskedBatches
+from manyheads.data.batches import Batches
 from manyheads.models.bert import PRESETS, MaskedBert
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import refuse_smoothing
@@ -97,10 +97,10 @@ class MaskedLanguageModelling(Task):
         config = replace(self.recipe.model, vocabulary=len(self.processor), separator=self.processor.separator)
         return MaskedBert(config, next_sentence=self.recipe.data.next_sentence)
 
-    def batches(self) -> MaskedBatches:
+    def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
 
-    def _batches(self, store: Any, **order: Any) -> MaskedBatches:
+    def _batches(self, store: Any, **order: Any) -> Batches:
         data, context = self.recipe.data, self.recipe.model.context
         return batches_of(store, self.processor, context, rows=data.rows, next_sentence=data.next_sentence, **order)
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.documents import find_texts, read_documents
-from manyheads.data.example_batches import grouped, padded
-from manyheads.data.sentences import SentenceStore
+from manyheads.core.grouping import grouped
+from manyheads.data.batches import padded
+from manyheads.data.readers.documents import find_texts, read_documents
+from manyheads.data.sentences import write_sentences
 from manyheads.look.walk import Section
 from manyheads.models.bert import MaskedBert
 from manyheads.tasks.inside.conclusions import candidates, concluded
@@ -136,7 +137,7 @@ def score_masked(filler: Filler, names: Sequence[str], field: str | None = None)
     documents = read_documents(find_texts(names), field)
     with tempfile.TemporaryDirectory(prefix="manyheads-") as directory, torch.inference_mode():
         longest = longest_sentence(context)
-        store = SentenceStore.build(Path(directory) / "store", documents, tokenizer, longest=longest)
+        store = write_sentences(Path(directory) / "store", documents, tokenizer, longest=longest)
         batches = batches_of(store, tokenizer, context, rows=ROWS, next_sentence=follows, seed=0, shuffle=False)
         return masked_scores(filler.model, batches)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
-from manyheads.data.corpus import COMPRESSED, OBJECTS, TABLES, json_in, read_lines, read_pairs
-from manyheads.data.example_batches import ExampleStore
-from manyheads.data.example_layouts import rows_of, texts_in
-from manyheads.data.examples import COMMAS, Example, ExampleFile, read_examples
+from manyheads.data.examples import similarity_store
+from manyheads.data.readers.corpus import OBJECTS, TABLES, json_in, kind_of, read_lines, read_pairs
+from manyheads.data.readers.example_layouts import rows_of, texts_in
+from manyheads.data.readers.examples import COMMAS, Example, ExampleFile, read_examples
 from manyheads.tasks.labelled import Wrapping, as_number, held_out_numbers, with_dev
 from manyheads.tasks.similarity.recipe import SimilarityData
 from manyheads.text.encoder import EncoderTokenizer
@@ -89,7 +89,7 @@ def _without_scores(path: Path, columns: tuple[str, ...]) -> tuple[tuple[str, st
 
     None says that there are scores, or that the file is for its reader to refuse.
     """
-    kind = path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+    kind = kind_of(path)
     if len(columns) == 3 or not path.is_file():
         return None
     if kind in OBJECTS:
@@ -201,8 +201,8 @@ def store_pairs(found: Found, wrapping: Wrapping, directory: Path) -> None:
     """Lays the rows of ids of all pairs down, with their scores as cosines."""
     for part, pairs in (("train", found.train), ("valid", found.valid)):
         rows = iter(wrapping.rows([(text,) for pair in pairs.texts for text in pair]))
-        scores = [0] * len(pairs) if pairs.scores is None else [score / found.largest for score in pairs.scores]
-        ExampleStore.of(list(zip(rows, rows)), scores).save(directory / f"{part}.safetensors")  # type: ignore
+        scores = None if pairs.scores is None else [score / found.largest for score in pairs.scores]
+        similarity_store(list(zip(rows, rows)), scores).save(directory / part)
     say(f"{len(found.train):,} pairs to learn from, {len(found.valid):,} to validate on")
     if wrapping.cut:
         warn(f"{wrapping.cut:,} texts are longer than the {wrapping.room} tokens that are read and lose their end")

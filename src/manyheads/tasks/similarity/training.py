@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.example_batches import ExampleStore
-from manyheads.data.similarity_batches import SimilarityBatches, is_scored
+from manyheads.data.batches import Batches
+from manyheads.data.examples import is_scored, similarity_batches
+from manyheads.data.ragged import Store
 from manyheads.interop.directory import load_embedder
 from manyheads.models.bert import Bert, BertEmbedder
 from manyheads.tasks.card import model_card
@@ -58,7 +59,7 @@ class Similarity(FineTuning):
         store_pairs(examples, Wrapping(self.processor, longest), directory)
 
     def open(self, directory: Path) -> None:
-        self.train, self.valid = (ExampleStore.load(directory / f"{part}.safetensors") for part in ("train", "valid"))
+        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
         self.scored = is_scored(self.valid)
         known, found = WITH_SCORES if self.scored else WITHOUT_SCORES, self.recipe.train.best_by
         if found not in known:
@@ -70,11 +71,11 @@ class Similarity(FineTuning):
         data = self.recipe.data
         return BertEmbedder(body, data.pooling, data.normalised, data.longest)
 
-    def batches(self) -> SimilarityBatches:
+    def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
 
-    def _batches(self, store: ExampleStore, **order: Any) -> SimilarityBatches:
-        return SimilarityBatches(store, size=self.recipe.data.examples, **order)
+    def _batches(self, store: Store, **order: Any) -> Batches:
+        return similarity_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return similarity_loss(model, batch)

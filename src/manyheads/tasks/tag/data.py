@@ -10,8 +10,9 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say
-from manyheads.data.columns import TaggedSentence, read_columns
-from manyheads.data.tag_batches import NOTHING, TagStore
+from manyheads.data.examples import NOTHING, tag_store
+from manyheads.data.ragged import Store
+from manyheads.data.readers.columns import TaggedSentence, read_columns
 from manyheads.tasks.labelled import label_names, split
 from manyheads.tasks.metrics import PREFIXES
 from manyheads.tasks.tag.recipe import TagData
@@ -155,7 +156,7 @@ def train_tokenizer(found: Tagged, data: TagData) -> EncoderTokenizer:
 def store_sentences(found: Tagged, windowing: Windowing, directory: Path) -> None:
     """Lays the windows of all sentences down, each label at the first piece of its word."""
     for part, sentences in (("train", found.train), ("valid", found.valid)):
-        _store(sentences, found.names, windowing).save(directory / f"{part}.safetensors")
+        _store(sentences, found.names, windowing).save(directory / part)
     about = {"names": found.names}
     (directory / "tags.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
     words = sum(len(sentence.words) for sentence in found.train)
@@ -167,7 +168,7 @@ def store_sentences(found: Tagged, windowing: Windowing, directory: Path) -> Non
         say(f"{windowing.long:,} sentences are longer than the model's context and are read in overlapping windows")
 
 
-def _store(sentences: list[TaggedSentence], names: tuple[str, ...], windowing: Windowing) -> TagStore:
+def _store(sentences: list[TaggedSentence], names: tuple[str, ...], windowing: Windowing) -> Store:
     numbers = {name: number for number, name in enumerate(names)}
     rows, labels, sentence_of_row = [], [], []
     for sentence, windows in enumerate(windowing.windows([each.words for each in sentences])):
@@ -179,4 +180,4 @@ def _store(sentences: list[TaggedSentence], names: tuple[str, ...], windowing: W
             rows.append(window.ids)
             labels.append(row)
             sentence_of_row.append(sentence)
-    return TagStore.of(rows, labels, sentence_of_row)
+    return tag_store(rows, labels, sentence_of_row)

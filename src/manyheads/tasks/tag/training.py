@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.tag_batches import NOTHING, TagBatches, TagStore
+from manyheads.data.batches import Batches
+from manyheads.data.examples import NOTHING, by_sentence, tag_batches
+from manyheads.data.ragged import Store
 from manyheads.models.bert import Bert, BertTagger
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import FineTuning
@@ -50,8 +52,8 @@ class Tagging(FineTuning):
     def open(self, directory: Path) -> None:
         """Whatever validation would stumble over is said here."""
         self.names = tuple(json.loads((directory / "tags.json").read_text(encoding="utf-8"))["names"])
-        self.train, self.valid = (TagStore.load(directory / f"{part}.safetensors") for part in ("train", "valid"))
-        found = (self.names[number] for number in np.unique(self.valid.labels) if number != NOTHING)
+        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
+        found = (self.names[number] for number in np.unique(self.valid["labels"].flat) if number != NOTHING)
         self.entities = are_entities(found)
         if self.entities:
             entity_scores([["B-name"]], [["B-name"]])  # says what is not installed
@@ -63,44 +65,43 @@ class Tagging(FineTuning):
     def on_top(self, body: Bert) -> BertTagger:
         return BertTagger(body, self.names)
 
-    def batches(self) -> TagBatches:
+    def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
 
-    def _batches(self, store: TagStore, **order: Any) -> TagBatches:
-        return TagBatches(store, size=self.recipe.data.examples, **order)
+    def _batches(self, store: Store, **order: Any) -> Batches:
+        return tag_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return tagging_loss(model, batch)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Negative log-likelihood of a word's label, how many of a hundred words are right, and F1 of entities."""
-        store, device = self.valid, next(model.parameters()).device
-        batches = self._batches(store, seed=0, shuffle=False)
-        loss, predicted = torch.zeros((), device=device), np.full_like(store.labels, NOTHING)
+        labels, device = self.valid["labels"], next(model.parameters()).device
+        batches = self._batches(self.valid, seed=0, shuffle=False)
+        loss, predicted = torch.zeros((), device=device), np.full_like(labels.values, NOTHING)
         for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
             batch = batch.to(device)
             scores = model(batch.ids, batch.lengths)
             loss += tag_loss(scores, batch.labels)
             for number, row in zip(numbers, scores.argmax(dim=-1).cpu().numpy()):
-                place = store.place(number)
+                place = labels.span(number)
                 predicted[place] = row[: place.stop - place.start]
-        asked = store.labels != NOTHING
-        right = int((predicted == store.labels)[asked].sum())
+        asked = labels.values != NOTHING
+        right = int((predicted == labels.values)[asked].sum())
         found = {"loss": float(loss) / int(asked.sum()), "accuracy": 100 * right / int(asked.sum())}
         return {**found, "f1": self._f1(predicted)} if self.entities else found
 
     def _f1(self, predicted: np.ndarray) -> float:
-        store = self.valid
         spelt = [
-            [[self.names[number] for number in sentence] for sentence in store.by_sentence(values)]
-            for values in (predicted, store.labels)
+            [[self.names[number] for number in sentence] for sentence in by_sentence(self.valid, values)]
+            for values in (predicted, self.valid["labels"].values)
         ]
         f1 = entity_scores(*spelt).f1
         assert f1 is not None  # there are entities in truth
         return 100 * f1
 
     def card(self, which: str, scores: dict[str, float]) -> str:
-        count = self.train.sentences
+        count = len(np.unique(self.train["sentence"]))
         about = f"""
 An encoder with one linear layer on the state of each word's first piece, trained on {count:,} sentences as BERT was
 fine-tuned to find names (Devlin et al. 2019); these are its weights {which}. Its labels are

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.columns import TaggedSentence, read_columns
-from manyheads.data.example_batches import grouped, padded
+from manyheads.core.grouping import grouped
+from manyheads.data.batches import padded
+from manyheads.data.readers.columns import TaggedSentence, read_columns
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertTagger

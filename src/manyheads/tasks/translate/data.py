@@ -8,8 +8,9 @@ from pathlib import Path
 
 from manyheads.core.errors import DataError
 from manyheads.core.log import counting, say
-from manyheads.data.corpus import read_pairs
-from manyheads.data.store import PairStore
+from manyheads.data.pairs import write_pairs
+from manyheads.data.ragged import Store
+from manyheads.data.readers.corpus import read_pairs
 from manyheads.tasks.translate.recipe import PairData
 from manyheads.text.tokenizer import Tokenizer
 
@@ -82,17 +83,17 @@ def store_pairs(corpus: Corpus, tokenizer: Tokenizer, directory: Path) -> None:
     (directory / "valid.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     with counting("cutting pairs into tokens") as show:
         train = directory / "train"
-        store = PairStore.build(train, corpus.train(), tokenizer, longest=data.longest, on_progress=show)
+        store = write_pairs(train, corpus.train(), tokenizer, longest=data.longest, on_progress=show)
     say(f"{len(store):,} training pairs, {len(valid):,} validation pairs, {len(tokenizer):,} tokens in the vocabulary")
     say_dropped(store, data.longest, "data.longest")
 
 
-def say_dropped(store: PairStore, longest: int, why: str) -> None:
+def say_dropped(store: Store, longest: int, why: str) -> None:
     """Tells of the pairs that were left out."""
-    if store.dropped.too_long or store.dropped.empty:
+    if store.about["too_long"] or store.about["empty"]:
         say(
-            f"dropped: {store.dropped.too_long:,} pairs with a side over {longest} tokens ({why}), "
-            f"{store.dropped.empty:,} with an empty side"
+            f"dropped: {store.about['too_long']:,} pairs with a side over {longest} tokens ({why}), "
+            f"{store.about['empty']:,} with an empty side"
         )
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.batching import PairBatches
-from manyheads.data.corpus import read_pairs
-from manyheads.data.store import PairStore
+from manyheads.data.batches import Batches
+from manyheads.data.pairs import pair_batches, pair_store
+from manyheads.data.ragged import Store
+from manyheads.data.readers.corpus import read_pairs
 from manyheads.models.transformer import PRESETS, Transformer, transformer_tiny
 from manyheads.tasks.card import model_card
 from manyheads.tasks.task import Task
@@ -76,21 +77,21 @@ class Translation(Task):
         store_pairs(examples, self.processor, directory)
 
     def open(self, directory: Path) -> None:
-        self.train = PairStore.open(directory / "train")
+        self.train = Store.open(directory / "train")
         pairs = list(read_pairs(pairs=[directory / "valid.jsonl"]))
         self.references = [target for _, target in pairs]
         self.sources = self.processor.encode([source for source, _ in pairs])
-        self.valid = PairStore.from_ids(self.sources, self.processor.encode(self.references))
+        self.valid = pair_store(self.sources, self.processor.encode(self.references))
 
     def build(self, body: None) -> Transformer:
         special = {name: getattr(self.processor, name) for name in ("pad", "start", "end")}
         return Transformer(replace(self.recipe.model, vocabulary=len(self.processor), **special))
 
-    def batches(self) -> PairBatches:
+    def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
 
-    def _batches(self, store: PairStore, **order: Any) -> PairBatches:
-        return PairBatches(store, tokens=self.recipe.data.batch_tokens, pad=self.processor.pad, **order)
+    def _batches(self, store: Store, **order: Any) -> Batches:
+        return pair_batches(store, tokens=self.recipe.data.batch_tokens, pad=self.processor.pad, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return translation_loss(model, batch, smoothing=self.recipe.train.smoothing)

@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.batching import PairBatches
-from manyheads.data.corpus import read_pairs
-from manyheads.data.store import PairStore
+from manyheads.core.grouping import grouped
+from manyheads.data.batches import Batches
+from manyheads.data.pairs import pair_batches, pair_store
+from manyheads.data.readers.corpus import read_pairs
 from manyheads.generate.beam import beam_search, length_penalty
 from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, Steps, Vocabulary
@@ -106,8 +107,8 @@ class Translator(Predictor):
         if by == "bleu":
             bleu = lambda: score(self.translate(sources, beam=1), targets).bleu  # noqa: E731
             return Measure("BLEU", self.model, bleu, more_is_better=True)
-        store = PairStore.from_ids(self.tokenizer.encode(sources), self.tokenizer.encode(targets))
-        batches = PairBatches(store, tokens=LOSS_TOKENS, pad=self.tokenizer.pad, seed=0, shuffle=False)
+        store = pair_store(self.tokenizer.encode(sources), self.tokenizer.encode(targets))
+        batches = pair_batches(store, tokens=LOSS_TOKENS, pad=self.tokenizer.pad, seed=0, shuffle=False)
         return Measure("loss", self.model, torch.inference_mode()(lambda: mean_loss(self.model, batches)))
 
     def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
@@ -154,7 +155,7 @@ def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
     return list(read_pairs(sources=sources, targets=targets, pairs=pairs, fields=fields))
 
 
-def mean_loss(model: Any, batches: PairBatches) -> float:
+def mean_loss(model: Any, batches: Batches) -> float:
     """The negative log-likelihood of a token, over all batches."""
     device = next(model.parameters()).device
     losses = [translation_loss(model, batch.to(device)) for batch in batches.epoch(0)]
@@ -183,7 +184,7 @@ def decode_all(
     vocabulary = Vocabulary(end=config.end, never=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
-        for places in _batches_by_length(rows, batch_cells, beam):
+        for places in grouped([_cells(len(row), beam) for row in rows], batch_cells, longest_first=True):
             batch = [rows[place] for place in places]
             limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch])
             memory, mask = _encoded(model, batch, device)
@@ -215,15 +216,9 @@ def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) ->
     return memory, mask
 
 
-def _batches_by_length(rows: list[list[int]], batch_cells: int, beam: int) -> list[list[int]]:
-    """Places of rows, longest first, in batches whose cells stay within the budget; one row at least."""
-    batches: list[list[int]] = []
-    for place in sorted(range(len(rows)), key=lambda place: (-len(rows[place]), place)):
-        longest = len(rows[batches[-1][0]]) if batches else 0
-        if not batches or (len(batches[-1]) + 1) * (longest + beam * (longest + EXTRA_TOKENS)) > batch_cells:
-            batches.append([])
-        batches[-1].append(place)
-    return batches
+def _cells(length: int, beam: int) -> int:
+    """What a row of this length takes: itself, and its translations as they may become."""
+    return length + beam * (length + EXTRA_TOKENS)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.corpus import read_lines, read_pairs
+from manyheads.data.readers.corpus import read_lines, read_pairs
 
 
 def write(path, content):

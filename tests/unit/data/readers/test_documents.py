@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from manyheads.core.errors import DataError
-from manyheads.data import documents
-from manyheads.data.documents import LINE_CUTS, SPACE_CUT, STRETCH, Piece, find_texts, read_documents
+from manyheads.data.readers import documents
+from manyheads.data.readers.documents import LINE_CUTS, SPACE_CUT, STRETCH, Piece, find_texts, read_documents
 
 GPT4 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"

@@ -3,50 +3,22 @@
 Shapes:  B rows of a batch  T positions  N predicted positions  S sentences  C chunks  F chunks in question  K draws
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from manyheads.core.errors import DataError
+from manyheads.data.batches import Batch, Batches, Plan, by_count
 from manyheads.data.masking import masked
-from manyheads.data.sentences import SentenceStore
+from manyheads.data.ragged import Store
+from manyheads.data.sentences import document_bounds
 
 SHORT = 0.1  # of the chunks are short, so that models see all lengths; it also moves the borders behind them
-BUCKET = 50  # so many batches are sorted by length at a time
 BLOCK = 2**20  # sentences whose chunks are found at a time, for lists take several times the memory of arrays
 ROUNDS = 12  # of looking for partners; each finds one for most
 DRAWS = 16  # of second texts for a row without a partner, of which the one of the best length is taken
-
-
-@dataclass(frozen=True)
-class MaskedBatch:
-    """Texts side by side, padded at the end, some of whose words are hidden."""
-
-    ids: Tensor  # [B, T]
-    lengths: Tensor  # [B]
-    places: Tensor
-    """[N]: which positions are predicted, counted through all rows."""
-    targets: Tensor
-    """[N]: the ids that belong there."""
-    follows: Tensor | None
-    """[B], of pairs of texts: 1 where the second follows the first in its document, and else 0."""
-
-    @property
-    def target_tokens(self) -> int:
-        """What sums over a batch are divided by: the predictions, or 1 where no word can be hidden."""
-        return max(len(self.targets), 1)
-
-    def to(self, device: torch.device | str) -> "MaskedBatch":
-        return MaskedBatch(
-            ids=self.ids.to(device, non_blocking=True),
-            lengths=self.lengths.to(device, non_blocking=True),
-            places=self.places.to(device, non_blocking=True),
-            targets=self.targets.to(device, non_blocking=True),
-            follows=None if self.follows is None else self.follows.to(device, non_blocking=True),
-        )
 
 
 @dataclass(frozen=True)
@@ -75,98 +47,103 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowPlan:
     """The rows of one epoch, and the numbers of those in each batch."""
 
     rows: Rows
-    batches: list[np.ndarray]
+    batches: Plan
+    seed: tuple[int, int]
+    """From which, and a batch's number, its masks follow."""
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, number: int) -> tuple[Rows, torch.Generator]:
+        seed = np.random.SeedSequence([*self.seed, number])
+        generator = torch.Generator().manual_seed(int(seed.generate_state(1, np.uint64)[0] >> 1))
+        return self.rows.of(self.batches[number]), generator
 
 
-class MaskedBatches:
-    """All batches of a store, `rows` rows of at most `length` ids each, in an order fixed by seed and epoch.
+def masked_batches(
+    store: Store,
+    *,
+    rows: int,
+    length: int,
+    start: int,
+    separator: int,
+    mask: int,
+    pad: int,
+    vocabulary: int,
+    special: Sequence[int],
+    next_sentence: bool,
+    seed: int,
+    shuffle: bool = True,
+) -> Batches:
+    """All batches of a store of sentences, `rows` rows of at most `length` ids each.
 
     A row is a run of whole sentences of one document, as many as fit: `start text separator`.  With `next_sentence` it
     is two: `start text separator text separator`, of which the second follows the first in half of the rows, and in
     the others is of another document, or from elsewhere in a document that is most of the text; a sentence that fits
     into no row with a neighbour is left out.  Every epoch cuts the text at other places, one row in ten before it is
-    full.  Not shuffled, every epoch is the same, masks and all.  Nothing is remembered between epochs, so a run
-    resumes from two numbers.
+    full.  Not shuffled, every epoch is the same, masks and all, the shortest rows first.
+
+    A batch has `ids`, [B, T], `lengths`, [B], the `places` that are predicted, [N], counted through all rows, the
+    `targets` that belong there, [N], and of pairs of texts whether the second `follows` the first, [B]; else None.
     """
+    special = sorted({start, separator, mask, pad, *special})
+    may_hide = np.ones(vocabulary, dtype=bool)
+    may_hide[special] = False
+    text = _Text(store, length, next_sentence)
 
-    def __init__(
-        self,
-        store: SentenceStore,
-        *,
-        rows: int,
-        length: int,
-        start: int,
-        separator: int,
-        mask: int,
-        pad: int,
-        vocabulary: int,
-        special: Sequence[int],
-        next_sentence: bool,
-        seed: int,
-        shuffle: bool = True,
-    ):
-        self._store, self._size, self._seed, self._shuffle = store, rows, seed, shuffle
-        self._start, self._separator, self._mask, self._pad = start, separator, mask, pad
-        self._vocabulary, self._special = vocabulary, {start, separator, mask, pad, *special}
-        self._room, self._next_sentence = length - (3 if next_sentence else 2), next_sentence
-        self._may_hide = np.ones(vocabulary, dtype=bool)
-        self._may_hide[sorted(self._special)] = False
-        self._latest: tuple[int, Plan] | None = None
-        self._check(length)
+    def plan(epoch: int) -> RowPlan:
+        epoch = epoch if shuffle else 0
+        generator = np.random.default_rng([seed, epoch])
+        found = text.rows(generator)
+        return RowPlan(found, by_count(found.lengths, rows, generator if shuffle else None), (seed, epoch))
 
-    def _check(self, length: int) -> None:
-        if not len(self._store):
+    def collate(drawn: tuple[Rows, torch.Generator]) -> Batch:
+        found, generator = drawn
+        ids_BT = text.collated(found, start=start, separator=separator, pad=pad)
+        ids, may = torch.from_numpy(ids_BT), torch.from_numpy(may_hide[ids_BT])
+        hidden, chosen = masked(ids, may, mask=mask, vocabulary=vocabulary, special=special, generator=generator)
+        places = chosen.flatten().nonzero().squeeze(1)
+        return Batch(
+            max(len(places), 1),  # also where no word can be hidden
+            ids=hidden,
+            lengths=torch.from_numpy(found.lengths),
+            places=places,
+            targets=ids.flatten()[places],
+            follows=torch.from_numpy(found.follows.astype(np.int64)) if next_sentence else None,
+        )
+
+    return Batches(plan, collate)  # type: ignore
+
+
+class _Text:
+    """The sentences of a store, which are cut into rows."""
+
+    def __init__(self, store: Store, length: int, next_sentence: bool):
+        self.ids, self.begin, self.documents = store["ids"].values, store["ids"].offsets, document_bounds(store)
+        self.room, self.next_sentence = length - (3 if next_sentence else 2), next_sentence
+        if not len(self):
             raise DataError("there are no sentences to learn from; give more text")
-        longest = int(np.diff(self._store.sentences).max())
-        if longest > self._room:
+        longest = int(np.diff(self.begin).max())
+        if longest > self.room:
             raise DataError(
-                f"the longest sentence has {longest} tokens, and a row of {length} has room for {self._room}; "
+                f"the longest sentence has {longest} tokens, and a row of {length} has room for {self.room}; "
                 "make rows longer, or build the store with shorter sentences"
             )
-        if self._next_sentence and (_chunk_ends(self._store, self._room) - np.arange(len(self._store))).max() < 2:
+        if next_sentence and (self._chunk_ends(self.room) - np.arange(len(self))).max() < 2:
             raise DataError(
                 f"no document has two sentences that fit into a row of {length} together; give documents of several "
                 "sentences, make rows longer, or learn without the next sentence"
             )
 
     def __len__(self) -> int:
-        """The batches of the first epoch; other epochs have about as many."""
-        return self.count(0)
+        return len(self.begin) - 1
 
-    def count(self, epoch: int) -> int:
-        return len(self.plan(epoch).batches)
-
-    def plan(self, epoch: int) -> Plan:
-        """The rows of an epoch and their batches, of about equally long rows; not shuffled, the shortest come first."""
-        epoch = epoch if self._shuffle else 0
-        if self._latest is None or self._latest[0] != epoch:
-            generator = np.random.default_rng([self._seed, epoch])
-            rows = self._rows(generator)
-            self._latest = (epoch, Plan(rows, self._batches(rows.lengths, generator)))
-        return self._latest[1]
-
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[MaskedBatch]:
-        """The batches of an epoch, from number `start` on."""
-        plan = self.plan(epoch)
-        for number in range(start, len(plan.batches)):
-            seed = np.random.SeedSequence([self._seed, epoch if self._shuffle else 0, number])
-            generator = torch.Generator().manual_seed(int(seed.generate_state(1, np.uint64)[0] >> 1))
-            yield self._collated(plan.rows.of(plan.batches[number]), generator)
-
-    def _batches(self, lengths: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
-        if not self._shuffle:
-            return _cut(np.argsort(lengths, kind="stable"), self._size)
-        buckets = _cut(generator.permutation(len(lengths)), self._size * BUCKET)
-        order = np.concatenate([bucket[np.argsort(lengths[bucket], kind="stable")] for bucket in buckets])
-        batches = _cut(order, self._size)
-        return [batches[place] for place in generator.permutation(len(batches))]
-
-    def _rows(self, generator: np.random.Generator) -> Rows:
-        begin, least = self._store.sentences, 2 if self._next_sentence else 1
+    def rows(self, generator: np.random.Generator) -> Rows:
+        begin, least = self.begin, 2 if self.next_sentence else 1
         ends_S = self._ends(least, generator)
         starts_C = _chunk_starts(ends_S)
         ends_C = ends_S[starts_C]
@@ -174,56 +151,40 @@ class MaskedBatches:
         starts_C -= (ends_C - starts_C < least) & (starts_C > 0) & (ends_S[starts_C - 1] > starts_C)
         enough_C = ends_C - starts_C >= least
         starts_C, ends_C = starts_C[enough_C], ends_C[enough_C]
-        if not self._next_sentence:
+        if not self.next_sentence:
             none_C = np.zeros_like(starts_C)
             return Rows(begin[starts_C], begin[ends_C] - begin[starts_C], none_C, none_C)
         borders_C = generator.integers(starts_C + 1, ends_C)
         first_C, second_C = begin[starts_C], begin[borders_C]
         rows = Rows(first_C, second_C - first_C, second_C, begin[ends_C] - second_C)
-        return _mixed(self._store, rows, np.stack([starts_C, ends_C], axis=1), self._room, generator)
+        return _mixed(self, rows, np.stack([starts_C, ends_C], axis=1), self.room, generator)
 
     def _ends(self, least: int, generator: np.random.Generator) -> np.ndarray:
         """For each sentence, where a chunk from it on ends, of at least `least` sentences wherever so many fit."""
-        count, room = len(self._store), self._room
+        count, room = len(self), self.room
         room_S = np.where(generator.random(count) < SHORT, generator.integers(1, room + 1, size=count), room)
-        least_S = np.minimum(np.arange(count) + least, _chunk_ends(self._store, room))
-        return np.maximum(_chunk_ends(self._store, room_S), least_S)
+        least_S = np.minimum(np.arange(count) + least, self._chunk_ends(room))
+        return np.maximum(self._chunk_ends(room_S), least_S)
 
-    def _collated(self, rows: Rows, generator: torch.Generator) -> MaskedBatch:
+    def _chunk_ends(self, room: int | np.ndarray) -> np.ndarray:
+        """For each sentence, how far the text from it on fits into so many tokens within its document."""
+        ends_S = np.searchsorted(self.begin, self.begin[:-1] + room, "right") - 1
+        return np.minimum(ends_S, np.repeat(self.documents[1:], np.diff(self.documents)))
+
+    def collated(self, rows: Rows, *, start: int, separator: int, pad: int) -> np.ndarray:
+        """The ids of rows with their marks, padded at the end."""
         lengths_B, first_end_B = rows.lengths, rows.first_length + 1
         place_T, line_B = np.arange(lengths_B.max()), np.arange(len(rows))
         # Where each id is in the store; what comes from there for marks and padding is written over.
         from_BT = place_T + (rows.first - 1)[:, None]
-        if self._next_sentence:
+        if self.next_sentence:
             from_second_BT = place_T + (rows.second - first_end_B - 1)[:, None]
             from_BT = np.where(place_T > first_end_B[:, None], from_second_BT, from_BT)
-        ids_BT = self._store.ids.take(from_BT, mode="clip").astype(np.int64)
-        ids_BT[place_T >= lengths_B[:, None]] = self._pad
-        ids_BT[:, 0] = self._start
-        ids_BT[line_B, first_end_B] = ids_BT[line_B, lengths_B - 1] = self._separator
-        ids, may = torch.from_numpy(ids_BT), torch.from_numpy(self._may_hide[ids_BT])
-        hidden, chosen = masked(
-            ids, may, mask=self._mask, vocabulary=self._vocabulary, special=self._special, generator=generator
-        )
-        places = chosen.flatten().nonzero().squeeze(1)
-        return MaskedBatch(
-            ids=hidden,
-            lengths=torch.from_numpy(lengths_B),
-            places=places,
-            targets=ids.flatten()[places],
-            follows=torch.from_numpy(rows.follows.astype(np.int64)) if self._next_sentence else None,
-        )
-
-
-def _cut(order: np.ndarray, size: int) -> list[np.ndarray]:
-    return [order[first : first + size] for first in range(0, len(order), size)]
-
-
-def _chunk_ends(store: SentenceStore, room: int | np.ndarray) -> np.ndarray:
-    """For each sentence, how far the text from it on fits into so many tokens within its document."""
-    begin, documents = store.sentences, store.documents
-    ends_S = np.searchsorted(begin, begin[:-1] + room, "right") - 1
-    return np.minimum(ends_S, np.repeat(documents[1:], np.diff(documents)))
+        ids_BT = self.ids.take(from_BT, mode="clip").astype(np.int64)
+        ids_BT[place_T >= lengths_B[:, None]] = pad
+        ids_BT[:, 0] = start
+        ids_BT[line_B, first_end_B] = ids_BT[line_B, lengths_B - 1] = separator
+        return ids_BT
 
 
 def _chunk_starts(ends_S: np.ndarray) -> np.ndarray:
@@ -238,14 +199,14 @@ def _chunk_starts(ends_S: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _mixed(store: SentenceStore, rows: Rows, chunks_C2: np.ndarray, room: int, generator: np.random.Generator) -> Rows:
+def _mixed(text: _Text, rows: Rows, chunks_C2: np.ndarray, room: int, generator: np.random.Generator) -> Rows:
     """The rows with half of the second texts replaced, almost all by each other's, so that each is still seen once.
 
     The new one is of another document.  Where one document is more than half of the text, it is of another chunk: the
     few others would have to serve again and again, and where a text is from would tell the answer.
     """
-    documents, own_C2 = store.documents, chunks_C2
-    if np.diff(documents).max() * 2 <= len(store):
+    documents, own_C2 = text.documents, chunks_C2
+    if np.diff(documents).max() * 2 <= len(text):
         document_C = np.searchsorted(documents, chunks_C2[:, 0], "right") - 1
         own_C2 = np.stack([documents[document_C], documents[document_C + 1]], axis=1)
     mixed_F = np.flatnonzero(generator.permutation(len(rows)) < len(rows) / 2)
@@ -253,7 +214,7 @@ def _mixed(store: SentenceStore, rows: Rows, chunks_C2: np.ndarray, room: int, g
     taken_C[mixed_F] = mixed_F[_partners(rows.of(mixed_F), own_C2[mixed_F], room, generator)]
     second_C, length_C = rows.second[taken_C], rows.second_length[taken_C]
     alone = mixed_F[taken_C[mixed_F] == mixed_F]
-    second_C[alone], length_C[alone] = _drawn(store, rows.of(alone), own_C2[alone], room, generator)
+    second_C[alone], length_C[alone] = _drawn(text, rows.of(alone), own_C2[alone], room, generator)
     return Rows(rows.first, rows.first_length, second_C, length_C)
 
 
@@ -275,17 +236,17 @@ def _partners(rows: Rows, own_F2: np.ndarray, room: int, generator: np.random.Ge
 
 
 def _drawn(
-    store: SentenceStore, rows: Rows, own_F2: np.ndarray, room: int, generator: np.random.Generator
+    text: _Text, rows: Rows, own_F2: np.ndarray, room: int, generator: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Second texts from outside the row's own sentences, and their lengths; the old ones where none fits.
 
     Of several the one is taken whose length is nearest to the old one's.
     """
-    begin, start_F1, end_F1 = store.sentences, own_F2[:, :1], own_F2[:, 1:]
+    begin, start_F1, end_F1 = text.begin, own_F2[:, :1], own_F2[:, 1:]
     length_F1, room_F1 = rows.second_length[:, None], room - rows.first_length[:, None]
-    others_F1 = len(store) - (end_F1 - start_F1)
-    drawn_FK = (end_F1 + (generator.random((len(rows), DRAWS)) * others_F1).astype(np.int64)) % len(store)
-    last_FK = store.documents[np.searchsorted(store.documents, drawn_FK, "right")]
+    others_F1 = len(text) - (end_F1 - start_F1)
+    drawn_FK = (end_F1 + (generator.random((len(rows), DRAWS)) * others_F1).astype(np.int64)) % len(text)
+    last_FK = text.documents[np.searchsorted(text.documents, drawn_FK, "right")]
     last_FK = np.where(drawn_FK < start_F1, np.minimum(last_FK, start_F1), last_FK)
     ends_FK = np.searchsorted(begin, begin[drawn_FK] + length_F1, "right") - 1
     lengths_FK = begin[np.clip(ends_FK, drawn_FK + 1, last_FK)] - begin[drawn_FK]

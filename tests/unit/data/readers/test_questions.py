@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from manyheads.core.errors import DataError
-from manyheads.data.questions import Answer, Question, read_questions
+from manyheads.data.readers.questions import Answer, Question, read_questions
 
 CONTEXT = "Mary saw Tom. Tom saw Ann, and Tom’s dog saw Ann."
 

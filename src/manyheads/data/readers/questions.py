@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import DataError
-from manyheads.data.corpus import read_lines
+from manyheads.data.readers.corpus import read_lines
 
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.columns import TaggedSentence, read_columns
+from manyheads.data.readers.columns import TaggedSentence, read_columns
 
 CONLL_U = """\
 # newpar

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from manyheads.core.errors import DataError
-from manyheads.data.corpus import (
+from manyheads.data.readers.corpus import (
     BYTE_ORDER_MARK,
     COMPRESSED,
     OBJECTS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.corpus import read_lines
+from manyheads.data.readers.corpus import read_lines
 
 DOCUMENT = "-DOCSTART-"
 COMMENT = re.compile(r"#[ \t]")

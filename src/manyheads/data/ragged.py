@@ -1,0 +1,189 @@
+"""One store for token ids and whatever goes with them, on disk, so that a corpus may be larger than memory."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from manyheads.core.errors import DataError
+from manyheads.core.files import directory_written_atomically
+
+ABOUT = "store.json"
+FILE = re.compile(r"store\.json|\w+\.(values|offsets)")
+TYPES = ("uint16", "uint32", "int32", "int64", "float32")
+OFFSETS = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths, end to end."""
+
+    values: np.ndarray
+    """Those of all rows; a part of a column shares them, so that its first row need not begin at the first."""
+    offsets: np.ndarray
+    """Where each row begins in `values`, and at last where the final one ends."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]], dtype: DTypeLike = np.int32) -> "Ragged":
+        values = np.fromiter(chain.from_iterable(rows), dtype=dtype)
+        return cls(values, np.cumsum([0, *map(len, rows)], dtype=OFFSETS))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.values[self.span(row)]
+
+    def span(self, row: int) -> slice:
+        """Where a row lies in `values`."""
+        if row < 0:
+            raise IndexError(f"row {row}; rows are counted from the first")
+        return slice(self.offsets[row], self.offsets[row + 1])
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets).astype(np.int32)
+
+    @property
+    def flat(self) -> np.ndarray:
+        """The values of all rows, one after another."""
+        return self.values[self.offsets[0] : self.offsets[-1]]
+
+    def part(self, start: int, stop: int) -> "Ragged":
+        return Ragged(self.values, self.offsets[start : stop + 1])
+
+
+Column = Ragged | np.ndarray
+"""Rows of values, or one value a row."""
+
+
+class Store:
+    """Named columns, equally long, in memory or mapped from the files of a directory.
+
+    The files are `<name>.values` of each column, `<name>.offsets` of a ragged one, and `store.json`, which says what
+    there is; `about` is what else is known of it, the same for a part as for the whole.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], about: dict[str, Any] | None = None):
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) != 1:
+            told = ", ".join(f"{length} in {name}" for name, length in lengths.items()) or "no columns"
+            raise DataError(f"the columns of a store must be equally long, but there are {told}; give as many in each")
+        self._columns, self.about = dict(columns), about or {}
+
+    @classmethod
+    def open(cls, directory: Path) -> "Store":
+        """Map the files of a store into memory, without reading them."""
+        directory = Path(directory)
+        try:
+            told = json.loads((directory / ABOUT).read_text(encoding="utf-8"))
+            columns = {name: _mapped(directory, name, told["rows"], **kind) for name, kind in told["columns"].items()}
+            return cls(columns, dict(told["about"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError) as error:
+            raise DataError(f"{directory} is not a whole store ({error}); build it again") from error
+
+    def save(self, directory: Path) -> None:
+        """Writes the store, in the place of one that is there already."""
+        with store_written(directory) as writer:
+            writer.append(self._columns)
+            writer.about = self.about
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: str) -> Any:
+        """A column; which kind it is, whoever asks for it knows."""
+        return self._columns[name]
+
+    def part(self, start: int, stop: int) -> "Store":
+        """The rows from `start` up to `stop` as a store, over the same files."""
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(f"rows {start} to {stop} of a store of {len(self)}")
+        parts = {
+            name: column.part(start, stop) if isinstance(column, Ragged) else column[start:stop]
+            for name, column in self._columns.items()
+        }
+        return Store(parts, self.about)
+
+
+class Writer:
+    """Appends rows to the files of a store."""
+
+    def __init__(self, directory: Path, files: ExitStack):
+        self._directory, self._stack = directory, files
+        self._files: dict[str, BinaryIO] = {}
+        self._columns: dict[str, dict[str, Any]] = {}
+        self.rows = 0
+        self.about: dict[str, Any] = {}
+
+    def append(self, columns: Mapping[str, Column]) -> None:
+        """More rows, with the same columns each time."""
+        for name, column in columns.items():
+            values = column.flat if isinstance(column, Ragged) else column
+            known = self._columns.setdefault(
+                name, {"dtype": values.dtype.name, "values": 0, "ragged": isinstance(column, Ragged)}
+            )
+            if isinstance(column, Ragged):
+                if f"{name}.offsets" not in self._files:
+                    self._write(f"{name}.offsets", np.zeros(1, OFFSETS))
+                self._write(f"{name}.offsets", column.offsets[1:] + (known["values"] - column.offsets[0]))
+            self._write(f"{name}.values", values)
+            known["values"] += len(values)
+        self.rows += len(Store(columns))
+
+    def _write(self, name: str, values: np.ndarray) -> None:
+        if name not in self._files:
+            self._files[name] = self._stack.enter_context((self._directory / name).open("wb"))
+        values.tofile(self._files[name])
+
+    def finish(self) -> None:
+        told = {"rows": self.rows, "columns": self._columns, "about": self.about}
+        (self._directory / ABOUT).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def store_written(directory: Path) -> Iterator[Writer]:
+    """A writer whose store appears when the block ends well, in the place of one that is there already."""
+    directory = Path(directory).absolute()
+    if directory.exists() and not (directory.is_dir() and _all_of_a_store(directory.iterdir())):
+        raise DataError(f"{directory} holds something else than a store; name a new directory")
+    try:
+        with directory_written_atomically(directory) as unfinished:
+            with ExitStack() as files:
+                writer = Writer(unfinished, files)
+                yield writer
+            writer.finish()
+    except OSError as error:
+        raise DataError(f"{directory} cannot be written ({error}); check the free space and the rights") from error
+
+
+def _all_of_a_store(paths: Iterable[Path]) -> bool:
+    return all(FILE.fullmatch(path.name) for path in paths)
+
+
+def _mapped(directory: Path, name: str, rows: int, *, dtype: str, values: int, ragged: bool) -> Column:
+    if dtype not in TYPES:
+        raise ValueError(f"{name} is of the type {dtype}, which no store has")
+    array = _array(directory / f"{name}.values", np.dtype(dtype), values)
+    if not ragged:
+        return array
+    return Ragged(array, _array(directory / f"{name}.offsets", OFFSETS, rows + 1))
+
+
+def _array(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
+    size = path.stat().st_size
+    if size != count * dtype.itemsize:
+        raise ValueError(f"{path.name} has {size} bytes where {count * dtype.itemsize} were written")
+    # A plain array over the map: slices of np.memmap itself are several times slower.
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r")) if size else np.zeros(0, dtype)

@@ -1,0 +1,236 @@
+"""Readers of labelled examples: texts or pairs of texts in tables, JSON lines and folders, and multiple choice."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.readers.corpus import COMPRESSED, OBJECTS, TABLES, json_in, kind_of, read_lines, text_at
+from manyheads.data.readers.example_layouts import Layout, Row, layout_of, rows_of, texts_in
+
+COMMAS = (".csv",)
+PARTS = ("train", "dev")
+POLES = ("neg", "pos")
+FORMS = ("text", "pair")
+
+
+@dataclass(frozen=True)
+class Example:
+    """One text, a pair of texts, or a context with its choices, and what is right."""
+
+    texts: tuple[str, ...]
+    label: str
+    """The name of the label; of a multiple choice the number of the right choice, from 0."""
+    line: int
+    """Where it begins in its file."""
+
+
+@dataclass(frozen=True)
+class ExampleFile:
+    """The examples of a file, all of one form: text, pair or choice."""
+
+    path: Path
+    """The file, also where its folder was asked for, or the folder of a .pos and a .neg file."""
+    form: str
+    examples: list[Example]
+    empty: list[int]
+    """The lines that were passed over, because a text in them is empty."""
+
+
+def read_examples(path: Path, columns: tuple[str, ...] = (), part: str = "train") -> ExampleFile:
+    """All examples of a file, of a part of a folder of GLUE, or of a folder with a .pos and a .neg file.
+
+    `columns` are the names or numbers (from 1) of a table's columns, or the names of fields in JSON lines: those of
+    the texts and, last, that of the label.
+    """
+    path = Path(path)
+    if part not in PARTS:
+        raise ConfigError(f"the part {part!r} of a folder is not known; choose {' or '.join(PARTS)}")
+    if not path.exists():
+        raise DataError(f"{path} is not there; check the path")
+    if path.is_dir():
+        files = _in_folder(path, part)
+        if len(files) > 1:
+            return _gathered(path, "text", _polarity(path, files, columns))
+        path = files[0]
+    kind = kind_of(path)
+    if kind in OBJECTS:
+        form, lines = _objects(path, columns)
+    elif kind in (*TABLES, *COMMAS):
+        form, lines = _table(path, columns, commas=kind in COMMAS)
+    else:
+        read = ", ".join((*TABLES, *COMMAS, *OBJECTS))
+        raise DataError(
+            f"{path} is of no kind that is read as examples; convert it to one of {read}, perhaps packed, or, of a "
+            ".pos and a .neg file, give the folder"
+        )
+    return _gathered(path, form, lines)
+
+
+def _gathered(path: Path, form: str, lines: Iterable[Example]) -> ExampleFile:
+    examples, empty = [], []
+    for example in lines:
+        if all(text.strip() for text in example.texts):
+            examples.append(example)
+        else:
+            empty.append(example.line)
+    if not examples:
+        raise DataError(f"{path} holds no example; give a file with a text and a label on each line")
+    return ExampleFile(path, form, examples, empty)
+
+
+# Folders
+
+
+def _in_folder(folder: Path, part: str) -> list[Path]:
+    """The table of a part, or else the two files of polarity, the negative first."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"the folder {folder} cannot be read: {error.strerror}; check its permissions") from error
+    files: dict[str, Path] = {}
+    for path in paths:  # a file comes before its packed copy, and is enough
+        files.setdefault(path.stem if path.suffix in COMPRESSED else path.name, path)
+    if f"{part}.tsv" in files:
+        return [files[f"{part}.tsv"]]
+    poles = [[path for name, path in files.items() if name.endswith(f".{pole}")] for pole in POLES]
+    if not any(poles):
+        held = ", ".join(path.name for path in paths[:10]) + (", …" if len(paths) > 10 else "")
+        raise DataError(
+            f"the folder {folder} holds no {part}.tsv, and no .pos and .neg files either, but {held or 'no file'}; "
+            "name one file"
+        )
+    if [len(each) for each in poles] != [1, 1]:
+        raise DataError(
+            f"the folder {folder} holds {len(poles[0])} .neg and {len(poles[1])} .pos files, where there must be one "
+            "of each; put the two that belong together into a folder of their own"
+        )
+    return [each[0] for each in poles]
+
+
+def _polarity(folder: Path, poles: list[Path], columns: tuple[str, ...]) -> Iterator[Example]:
+    if columns:
+        raise ConfigError(f"{folder} holds lines without columns, in a .pos and a .neg file; leave --columns away")
+    for label, path in zip(POLES, poles):
+        for number, line in enumerate(read_lines(path), start=1):
+            if line.strip():
+                yield Example((line,), label, number)
+
+
+# Tables
+
+
+def _table(path: Path, columns: tuple[str, ...], *, commas: bool) -> tuple[str, Iterable[Example]]:
+    rows = rows_of(path, commas=commas)
+    first = next(rows, None)
+    if first is None:
+        return FORMS[0], ()
+    layout = layout_of(path, first, columns, commas=commas)
+    rows = rows if layout.header else chain([first], rows)
+    return FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows)
+
+
+def _from_row(path: Path, row: Row, layout: Layout) -> Example:
+    number, cells = row
+    place = f"{path}, line {number}"
+    if layout.name and not layout.fits(cells):
+        raise DataError(f"{place}: {len(cells)} columns that are not those of {layout.name}; mend the line")
+    if len(cells) < layout.cells or (len(cells) > layout.cells and not layout.more):
+        must = f"column {layout.cells} is asked for" if layout.more else f"there must be {layout.cells}"
+        raise DataError(f"{place}: {len(cells)} columns where {must}; mend the line")
+    label = cells[layout.label].strip()
+    if not label:
+        raise DataError(f"{place}: the label is empty; mend or remove the line")
+    return Example(tuple(cells[column] for column in layout.texts), label, number)
+
+
+# JSON lines
+
+
+def _objects(path: Path, columns: tuple[str, ...]) -> tuple[str, Iterable[Example]]:
+    lines = ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
+    first = next(lines, None)
+    if first is None:
+        return FORMS[0], ()
+    fields = _asked_fields(columns) if columns else _fields(first[1], f"{path}, line {first[0]}")
+    lines = chain([first], lines)
+    if fields is None:
+        return "choice", (_choice(path, number, line) for number, line in lines)
+    form = FORMS[len(fields) - 2]
+    return form, (_from_object(path, number, line, fields) for number, line in lines)
+
+
+def _asked_fields(columns: tuple[str, ...]) -> tuple[str, ...]:
+    if len(columns) not in (2, 3) or len(set(columns)) < len(columns):
+        raise ConfigError(f"--columns {' '.join(columns)} must name one text or two, and the label last, each once")
+    return columns
+
+
+def _fields(line: str, place: str) -> tuple[str, ...] | None:
+    """The fields of the texts and, last, of the label; None for a multiple choice."""
+    entry = json_in(line, place)
+    names = list(entry) if isinstance(entry, dict) else []
+    if "choices" in names:
+        return None
+    texts = texts_in(names)
+    if texts is None:
+        known = f"its fields are {', '.join(names)}" if names else "it is no object with fields"
+        raise DataError(
+            f"{place}: no field 'context' with choices, and no text, sentence or pair of them; {known}; name those of "
+            "the text and of the label, as in --columns review stars"
+        )
+    label = next((name for name in ("label", "score") if name in names), None)
+    if label is None:
+        raise DataError(
+            f"{place}: its fields are {', '.join(names)}; none is the label; mend the line or name the fields, the "
+            "label last, as in --columns text stars"
+        )
+    return (*texts, label)
+
+
+def _from_object(path: Path, number: int, line: str, fields: tuple[str, ...]) -> Example:
+    place = f"{path}, line {number}"
+    entry = json_in(line, place)
+    *texts, field = fields
+    found = tuple(text_at(entry, text, place) for text in texts)
+    label: object = entry
+    for key in field.split("."):
+        if not isinstance(label, dict) or key not in label:
+            raise DataError(
+                f"{place}: no field {field!r}, which is the label of the other lines; mend the line or name another"
+            )
+        label = label[key]
+    return Example(found, _label(label, field, place), number)
+
+
+def _label(value: object, field: str, place: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it
+    if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        raise DataError(f"{place}: field {field!r} is {value!r} where it must be a name or a number; mend the line")
+    if not str(value).strip():
+        raise DataError(f"{place}: the label is empty; mend or remove the line")
+    return str(value).strip()
+
+
+def _choice(path: Path, number: int, line: str) -> Example:
+    place = f"{path}, line {number}"
+    context, choices = read_choices(line, place)
+    answer = json_in(line, place).get("answer")  # type: ignore
+    if type(answer) is not int or not 0 <= answer < len(choices):
+        raise DataError(
+            f"{place}: answer is {answer!r}; it must be the number of the right choice, 0 to {len(choices) - 1}"
+        )
+    return Example((context, *choices), str(answer), number)
+
+
+def read_choices(line: str, place: str) -> tuple[str, list[str]]:
+    """The context and the choices of a line of JSON; `place` begins the sentence where there are none."""
+    entry = json_in(line, place)
+    context = text_at(entry, "context", place)
+    choices = entry.get("choices")  # type: ignore
+    if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(each, str) for each in choices):
+        raise DataError(f"{place}: choices must be a list of two or more texts; mend the line")
+    return context, choices

@@ -1,0 +1,98 @@
+"""Pairs are encoded, dropped and counted, and joined for language models."""
+
+import pytest
+import torch
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.data import encoding
+from manyheads.data.pairs import joined_batches, pair_store, write_pairs
+from manyheads.data.ragged import Store
+
+
+class Letters:
+    """A tokenizer of one id per letter, 1 at the end."""
+
+    def __init__(self, size=70_000):
+        self.size = size
+
+    def __len__(self):
+        return self.size
+
+    def encode(self, lines):
+        return [[*(ord(letter) for letter in line), 1] for line in lines]
+
+
+PAIRS = [("ab", "cde"), ("", "x"), ("y", " \t"), ("long" * 5, "z"), ("z", "long" * 5), ("f", "g")]
+
+
+@pytest.mark.parametrize("items", [2, 10_000])
+@pytest.mark.parametrize(("size", "dtype"), [(65_536, "uint16"), (65_537, "uint32")])
+def test_what_is_built_is_what_is_opened(tmp_path, monkeypatch, items, size, dtype):
+    monkeypatch.setattr(encoding, "CHUNK_ITEMS", items)
+    built = write_pairs(tmp_path / "store", iter(PAIRS), Letters(size), longest=10)
+    for store in (built, Store.open(tmp_path / "store")):
+        assert [row.tolist() for row in store["source"]] == Letters().encode(["ab", "f"])
+        assert [row.tolist() for row in store["target"]] == Letters().encode(["cde", "g"])
+        assert store["source"][0].dtype == dtype
+        assert store.about == {"empty": 2, "too_long": 2}
+
+
+def test_the_longest_side_allowed_is_kept(tmp_path):
+    store = write_pairs(tmp_path / "store", [("abc", "abcd"), ("abcde", "a")], Letters(), longest=5)
+    assert store["target"].lengths.tolist() == [5]
+    assert store.about == {"empty": 0, "too_long": 1}
+
+
+def test_progress_counts_the_pairs_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "CHUNK_ITEMS", 4)
+    told = []
+    write_pairs(tmp_path / "store", PAIRS, Letters(), longest=10, on_progress=told.append)
+    assert told == [4, 6]
+
+
+def test_long_documents_make_small_chunks(monkeypatch):
+    monkeypatch.setattr(encoding, "CHUNK_LETTERS", 10)
+    assert [len(chunk) for chunk in encoding.chunks(["abcdabcd"] * 5, len)] == [2, 2, 1]
+
+
+def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path):
+    with pytest.raises(DataError, match="no pairs are left of 2 read: 1 have a blank side and 1 a side of more than 3"):
+        write_pairs(tmp_path / "store", [("", "a"), ("abcd", "a")], Letters(), longest=3)
+    with pytest.raises(DataError, match="of 0 read"):
+        write_pairs(tmp_path / "store", [], Letters(), longest=3)
+    assert not list(tmp_path.iterdir())
+
+
+PAD, DELIMITER, END = 7, 8, 1
+SOURCES = [[11, 12, 13], [PAD], [], [14, 15]]
+TARGETS = [[21, END], [22, 23, 24, END], [END], [25, END]]
+
+
+@pytest.mark.parametrize("counts", ["target", "all"])
+def test_joined_rows_hold_source_delimiter_and_target(counts):
+    store = pair_store(SOURCES, TARGETS)
+    batches = joined_batches(store, tokens=8, pad=PAD, delimiter=DELIMITER, counts=counts, seed=1)
+    rows, predictions, found = [], [], list(batches.epoch(0))
+    assert 1 < len(found) < 4
+    for batch in found:
+        assert batch.ids.dtype == torch.long
+        assert batch.counted.shape == batch.ids[:, 1:].shape
+        assert batch.target_tokens == int(batch.counted.sum())
+        lengths = []
+        for ids, counted in zip(batch.ids, batch.counted):
+            row = ids.tolist()
+            while row[-1] == PAD:
+                row.pop()
+            lengths.append(len(row))
+            rows.append(row)
+            predictions.append(ids[1:][counted].tolist())
+        assert max(lengths) == batch.ids.shape[1]
+    joined = [[*source, DELIMITER, *target] for source, target in zip(SOURCES, TARGETS)]
+    assert sorted(rows) == sorted(joined)
+    expected = {tuple(row): target if counts == "target" else row[1:] for row, target in zip(joined, TARGETS)}
+    assert predictions == [expected[tuple(row)] for row in rows]
+
+
+def test_only_targets_or_all_can_be_counted():
+    with pytest.raises(ConfigError, match='"target" or "all"'):
+        joined_batches(pair_store([], []), tokens=8, pad=PAD, delimiter=DELIMITER, counts="source", seed=1)
