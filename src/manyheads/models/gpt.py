@@ -100,7 +100,7 @@ class PreNormBlock(Block):
     """The same parts with the norm before each, so that a clear path of sums leads from bottom to top: GPT-2."""
 
     def forward(self, x: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
-        parts = (self.attention_norm, self.attention, self.feedforward_norm, self.feedforward)
+        parts = fused.Parts(self.attention_norm, self.attention, self.feedforward_norm, self.feedforward)
         if fused.fits(x, parts, cache):  # one token at a time on a GPU: the same in fewer kernels
             return fused.pre_norm_block(x, parts, cache)
         x = x + self.dropout(self.attention(self.attention_norm(x), mask=mask, cache=cache))
