@@ -95,9 +95,7 @@ class LanguageModel:
         if isinstance(prompts, str):
             raise ConfigError("complete takes a list of prompts, not one string")
         found: list[list[Completion]] = []
-        # Dynamic NTK turns all rows by the longest one, so that rows of different lengths may not meet.
-        late = self.model.config.positions.scaling == "dynamic_ntk"
-        at_once = 1 if late or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
+        at_once = 1 if self.model.rows_share_length or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
         for first in range(0, len(prompts), at_once):
             group = prompts[first : first + at_once]
             rows = [Completion(prompt) for prompt in group for _ in range(samples)]
