@@ -9,8 +9,6 @@ from typing import Any
 from torch import nn
 
 from manyheads.core.errors import CheckpointError, ConfigError
-from manyheads.models.bert import Bert
-from manyheads.models.gpt import GPT
 from manyheads.nn.parts import Part, attention_parts
 
 KEY = "pruned_heads"
@@ -19,11 +17,6 @@ KEY = "pruned_heads"
 def removed_heads(model: nn.Module) -> dict[str, list[int]]:
     """What a config.json says of a model from which heads were removed; nothing where none were."""
     return {_name(part): part.module.removed for part in attention_parts(model) if part.module.removed}
-
-
-def expressible(model: nn.Module) -> bool:
-    """Whether a foreign config can say what this model has lost: nothing, or heads of a GPT or BERT."""
-    return isinstance(model, GPT | Bert) or not removed_heads(model)
 
 
 def remove_again(model: nn.Module, table: dict[str, Any]) -> None:

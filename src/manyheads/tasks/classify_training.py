@@ -11,7 +11,8 @@ from torch import nn
 
 from manyheads.core.configs import to_toml
 from manyheads.core.errors import ConfigError
-from manyheads.interop.directory import ENCODERS, load_model, save_model
+from manyheads.interop.directory import load_model, save_model
+from manyheads.interop.encoders import ENCODERS
 from manyheads.models import bert
 from manyheads.models.bert import Bert, BertClassifier, BertConfig
 from manyheads.models.classifier import DecoderClassifier

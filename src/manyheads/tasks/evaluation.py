@@ -9,7 +9,8 @@ from manyheads.core.log import say, warn
 from manyheads.data.columns import TaggedSentence, read_columns
 from manyheads.data.examples import ExampleFile, read_examples
 from manyheads.data.questions import read_questions
-from manyheads.interop.directory import is_embedder, kind_of
+from manyheads.interop.directory import kind_of
+from manyheads.interop.encoders import is_embedder
 from manyheads.look.reliability import reliability
 from manyheads.models.bert import BertAnswerer, BertClassifier, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier

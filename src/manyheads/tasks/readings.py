@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.interop.directory import is_embedder, load_embedder, load_model
+from manyheads.interop.directory import load_model
+from manyheads.interop.encoders import is_embedder, load_embedder
 from manyheads.models.bert import BertAnswerer, BertClassifier, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT

@@ -12,7 +12,8 @@ from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, WholePromptSteps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
-from manyheads.interop.directory import ENCODERS, load_model
+from manyheads.interop.directory import load_model
+from manyheads.interop.encoders import ENCODERS
 from manyheads.models.bert import Bert
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama

@@ -10,7 +10,7 @@ from torch import Tensor
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import warn
 from manyheads.data.example_batches import grouped, padded
-from manyheads.interop.directory import load_embedder
+from manyheads.interop.encoders import load_embedder
 from manyheads.interop.sentence import is_sentence_model
 from manyheads.models.bert import BertEmbedder
 from manyheads.ops.device import pick_device

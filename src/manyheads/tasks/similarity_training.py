@@ -10,7 +10,8 @@ from torch import nn
 from manyheads.core.configs import to_toml
 from manyheads.core.errors import ConfigError
 from manyheads.data.similarity_batches import is_scored
-from manyheads.interop.directory import load_embedder, save_model
+from manyheads.interop.directory import save_model
+from manyheads.interop.encoders import load_embedder
 from manyheads.models.bert import Bert, BertConfig, BertEmbedder
 from manyheads.tasks.card import embedder_card
 from manyheads.tasks.fine_tuning import FineTune, encoder_sizes, fine_tuning_recipe, fit_encoder, usual_training

@@ -203,10 +203,13 @@ class Tokenizer(FileTokenizer):
             pad = PAD
         return cls(model, pad=str(pad), end=str(end))
 
-    def save(self, directory: Path) -> None:
-        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them."""
+    def save(self, directory: Path, length: int | None = None) -> None:
+        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them.
+
+        `length` is the longest text that the model can read, in tokens.
+        """
         # There too, text is only ever text.
-        self._write(directory, self._names, model_max_length=512, split_special_tokens=True)
+        self._write(directory, self._names, model_max_length=length or 512, split_special_tokens=True)
 
     def encode(self, lines: list[str]) -> list[list[int]]:
         """The ids of each line, with `end` once, as the last."""
