@@ -1,5 +1,4 @@
-"""The model directory: a Hugging Face checkpoint (config.json, model.safetensors, and what its processor keeps) with a
-model card."""
+"""The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,55 +26,30 @@ from manyheads.text.tokenizer import Tokenizer
 
 
 class Processor(Protocol):
-    """What makes ids of texts, or whatever else a model takes of what its user has."""
+    """What makes ids of texts, or whatever else a model takes of what its user has; `length` is how much at once."""
 
     @classmethod
-    def load(cls, path: Path) -> Any:
-        """Opens the files that `save` wrote, or their like from elsewhere."""
-        ...
-
-    def save(self, directory: Path, length: int | None = None) -> None:
-        """Writes its files beside the model's; `length` is how much the model takes at once, where it has a limit."""
-        ...
+    def load(cls, path: Path) -> Any: ...
+    def save(self, directory: Path, length: int | None = None) -> None: ...
 
 
 class Foreign(Protocol):
-    """What a family's own module says of it: names, files and heads as they are elsewhere."""
+    """A family elsewhere: model types, and names, files and heads as they are there; a body is what heads stand on.
+
+    `fits` says whether one of the types can express a body; what none can is saved under a type of our own. `finish`
+    makes of a body's config.json that of a model with a head, and writes the files that stand beside it.
+    """
 
     TYPES: tuple[str, ...]
-    """Its model types."""
 
-    def fits(self, model: Any) -> bool:
-        """Whether one of them can express this body; what cannot be is saved under a type of our own."""
-        ...
-
-    def write_config(self, config: Any) -> dict[str, Any]:
-        """A body's config as their config.json."""
-        ...
-
-    def read_config(self, table: dict[str, Any]) -> Any:
-        """Their config.json as a body's config."""
-        ...
-
-    def kind(self, table: dict[str, Any]) -> type:
-        """Which of the family's models a config.json is that of."""
-        ...
-
-    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> nn.Module:
-        """The model that a config.json describes, without its weights."""
-        ...
-
-    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]:
-        """A body's config.json as that of the model on top of it, and the files that stand beside it."""
-        ...
-
-    def write_tensors(self, model: Any) -> dict[str, Tensor]:
-        """Our weights under their names."""
-        ...
-
-    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
-        """Fills a model with their weights."""
-        ...
+    def fits(self, model: Any) -> bool: ...
+    def write_config(self, config: Any) -> dict[str, Any]: ...
+    def read_config(self, table: dict[str, Any]) -> Any: ...
+    def kind(self, table: dict[str, Any]) -> type: ...
+    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any: ...
+    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]: ...
+    def write_tensors(self, model: Any) -> dict[str, Tensor]: ...
+    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
