@@ -25,7 +25,7 @@ from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.models.huggingface import HFLM  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 
-from manyheads.interop.lm_eval import ManyheadsLM, main  # noqa: E402
+from manyheads.evals.lm_eval import ManyheadsLM, main  # noqa: E402
 
 CONTEXT = 23
 SENTENCE = "a dog sleeps under the table while the cat danced and the old bird sees a young tree"
@@ -206,7 +206,7 @@ def test_the_command_line_is_theirs_with_one_model_more(runs, tasks, tmp_path):
     command = [
         sys.executable,
         "-m",
-        "manyheads.interop.lm_eval",
+        "manyheads.evals.lm_eval",
         *flags,
         "--tasks",
         "choosing",
@@ -231,8 +231,8 @@ def test_what_a_user_can_mend_is_one_sentence_there(monkeypatch, tmp_path, capsy
 def test_without_lm_eval_a_sentence_says_what_to_install(monkeypatch, capsys):
     for name in ["lm_eval", *(name for name in sys.modules if name.startswith("lm_eval."))]:
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "manyheads.interop.lm_eval")
+    monkeypatch.delitem(sys.modules, "manyheads.evals.lm_eval")
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module("manyheads.interop.lm_eval", run_name="__main__")
+        runpy.run_module("manyheads.evals.lm_eval", run_name="__main__")
     assert ended.value.code == 2
     assert "pip install 'manyheads[evaluate]'" in capsys.readouterr().err

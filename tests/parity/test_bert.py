@@ -10,7 +10,8 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError, ManyheadsError
-from manyheads.interop.directory import load_embedder, load_encoder, load_model, save_model
+from manyheads.interop.directory import load_model, save_model
+from manyheads.interop.encoders import load_embedder, load_encoder
 from manyheads.models.bert import (
     Bert,
     BertAnswerer,

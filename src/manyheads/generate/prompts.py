@@ -62,7 +62,7 @@ class PromptSteps(PlainSteps):
 
     def _filled(self, rows: list[list[int]], copies: int = 1, cache: Cache | None = None) -> Cache:
         """A cache, empty when given, with these rows."""
-        cache, lengths = cache or Cache(self.capacity), [len(row) for row in rows]
+        cache, lengths = cache or self.model.decoding_state(self.capacity), [len(row) for row in rows]
         if max(lengths):
             padded = pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(self.device)
             self.model.states(padded.long(), cache=cache)
@@ -117,7 +117,7 @@ class ReplayedSteps(PromptSteps):
         if kept and (kept[0].capacity, len(kept[1].ids)) == (self.capacity, len(lengths)):
             self.cache, self.replay = kept
         else:
-            self.cache = Cache(self.capacity)
+            self.cache = self.model.decoding_state(self.capacity)
             self.cache.cut([0] * len(lengths), self.device)
         if copies == 1 and self.replay is not None:
             self.cache.clear()
@@ -163,8 +163,9 @@ class ReplayedSteps(PromptSteps):
 
 def prompt_steps(model, prompts: list[list[int]], capacity: int, copies: int = 1) -> PromptSteps:
     """Steps through the cache as they are quickest where the model is; beams, which move rows, are not replayed."""
-    late = model.config.positions.scaling == "dynamic_ntk"  # whose steps differ
-    kind = ReplayedSteps if next(model.parameters()).device.type == "cuda" and not late else PromptSteps
+    # Where all depends on the longest row, which each step lengthens, no step is like another.
+    replayed = next(model.parameters()).device.type == "cuda" and not model.rows_share_length
+    kind = ReplayedSteps if replayed else PromptSteps
     return kind(model, prompts, capacity, copies)
 
 

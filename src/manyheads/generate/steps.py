@@ -9,7 +9,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from manyheads.nn.cache import Cache
+
+class State(Protocol):
+    """What `model.decoding_state` gives and each step advances; a key-value cache is one kind."""
+
+    ends: list[tuple[int, int]]
+    """For each text found, the row it ended in and how many steps before the last; empty until a search is over."""
+
+    def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
+        """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
+        ...
 
 
 class Steps(Protocol):
@@ -50,25 +59,25 @@ class PlainSteps:
 
 
 class CachedSteps(PlainSteps):
-    """One position at a time through the key-value cache."""
+    """One position at a time, each from the state that the one before left."""
 
     def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
         self.first = torch.full((len(memory) * beams,), model.config.start, device=memory.device)
-        self.cache = Cache(capacity, beams)
+        self.state: State = model.decoding_state(capacity, beams)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
         ids_R = ids_R.to(self.memory.device)
-        return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.cache)[:, -1]
+        return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.state)[:, -1]
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         sentences = None if sentences is None else sentences.to(self.memory.device)
-        self.cache.select(beams_NK, sentences)
+        self.state.select(beams_NK, sentences)
         if sentences is not None:
             self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
 
     def finish(self, ends: list[tuple[int, int]]) -> None:
-        self.cache.ends = ends
+        self.state.ends = ends
 
 
 class WholeSteps(PlainSteps):

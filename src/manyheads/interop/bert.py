@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
+from manyheads.interop import sentence
 from manyheads.interop.head import label_fields, names_of, read_form
-from manyheads.interop.rest import KEY, architectures, read_rest, refuse, with_rest
+from manyheads.interop.rest import KEY, architectures, read_rest, refuse, refuse_more_tokens, with_rest
 from manyheads.interop.weights import read_into
 from manyheads.models.bert import (
     Bert,
@@ -19,8 +22,9 @@ from manyheads.models.bert import (
     BertTagger,
     MaskedBert,
 )
+from manyheads.text.encoder import EncoderTokenizer
 
-TYPES = ("bert",)
+TYPES: tuple[str, ...] = ("bert",)
 ARCHITECTURES = {
     "BertModel": Bert,
     "BertForMaskedLM": MaskedBert,
@@ -62,7 +66,7 @@ _HARMLESS_WITHOUT_POOLER = re.compile(rf"{_HARMLESS.pattern}|bert\.pooler\.dense
 _OLDER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def fits(config: BertConfig) -> bool:
+def fits(model: Bert) -> bool:
     """Whether BERT of transformers can express this model: all of ours."""
     return True
 
@@ -122,8 +126,12 @@ def read_config(table: dict[str, Any]) -> BertConfig:
     return read_rest(table, config)
 
 
-def build(table: dict[str, Any], config: BertConfig, weights: Mapping[str, Tensor]) -> Any:
-    """The model that a config and the names of its weights describe, without its weights."""
+def build(
+    table: dict[str, Any], config: BertConfig, weights: Mapping[str, Tensor], tokenizer: EncoderTokenizer
+) -> nn.Module:
+    """The model that a config.json and the names of its weights describe, without its weights."""
+    refuse_more_tokens(tokenizer, config)
+    config = replace(config, separator=tokenizer.separator)
     pooled = any(name.endswith("pooler.dense.weight") for name in weights)
     model = kind(table)
     if model is Bert:
@@ -139,8 +147,14 @@ def build(table: dict[str, Any], config: BertConfig, weights: Mapping[str, Tenso
     return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
 
 
-def with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
-    """The encoder's config.json as that of the model on top of it."""
+def finish(directory: Path, table: dict[str, Any], model: Any, tokenizer: EncoderTokenizer) -> dict[str, Any]:
+    """The encoder's config.json as that of the model on top of it, and the files that stand beside it."""
+    if isinstance(model, BertEmbedder):
+        sentence.write(directory, model)
+    return {**_with_head(table, model), "pad_token_id": tokenizer.pad}
+
+
+def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
     architecture = next(name for name, found in ARCHITECTURES.items() if found is type(_saved_as(model)))
     if isinstance(model, MaskedBert) and model.follows is not None:
         architecture = "BertForPreTraining"

@@ -6,16 +6,17 @@ Their linear layers are written as 1×1 convolutions: the same matrices, transpo
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.head import with_score
-from manyheads.interop.rest import ends, read_rest, refuse, with_rest
-from manyheads.interop.weights import read_into
+from manyheads.interop import decoder
+from manyheads.interop.rest import ends, read_rest, refuse, refuse_more_tokens, with_rest
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.text.language import LanguageTokenizer
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
 
@@ -84,8 +85,9 @@ _FREE = (
 )
 
 
-def fits(config: GPTConfig) -> bool:
+def fits(model: GPT) -> bool:
     """Whether GPT-2 or GPT-1 of transformers can express this model."""
+    config = model.config
     same = GPTConfig(**{name: getattr(config, name) for name in _FREE})
     inner = config.norm_order == "pre" or config.inner in (None, 4 * config.width)
     return config == same and inner and config.activation in _PUBLISHED[config.norm_order].activations
@@ -149,6 +151,27 @@ def read_config(table: dict[str, Any]) -> GPTConfig:
     return read_rest(table, config)
 
 
+def kind(table: dict[str, Any]) -> type:
+    """Which of our models a config.json is that of."""
+    return DecoderClassifier if decoder.is_classifier(table) else GPT
+
+
+def build(
+    table: dict[str, Any], config: GPTConfig, weights: Mapping[str, Tensor], tokenizer: LanguageTokenizer
+) -> nn.Module:
+    """The model that a config.json describes, without its weights."""
+    refuse_more_tokens(tokenizer, config)
+    return decoder.with_head(GPT(config), table)
+
+
+def finish(
+    directory: Path, table: dict[str, Any], model: GPT | DecoderClassifier, tokenizer: LanguageTokenizer
+) -> dict[str, Any]:
+    """The body's config.json as that of the model, and the files that stand beside it."""
+    generation = write_generation_config(model.config) if table["model_type"] in TYPES else {}  # type: ignore
+    return decoder.finished(directory, table, model, tokenizer, generation)
+
+
 def write_tensors(model: GPT | DecoderClassifier) -> dict[str, Tensor]:
     """Our weights under their names and in their layout."""
     return {name: view.contiguous() for name, view in views(model).items()}
@@ -156,17 +179,14 @@ def write_tensors(model: GPT | DecoderClassifier) -> dict[str, Tensor]:
 
 def read_tensors(model: GPT | DecoderClassifier, theirs: Mapping[str, Tensor]) -> None:
     """Loads their weights; a name left over on either side is an error."""
-    own = views(model)
-    if not any(name.startswith(_PREFIX) for name in theirs):  # as in the files of the first GPT-2
-        own = {name.removeprefix(_PREFIX): view for name, view in own.items()}
     config: GPTConfig = model.config  # type: ignore
-    read_into(own, theirs, f"a {_PUBLISHED[config.norm_order].name}", _HARMLESS)
+    decoder.read_views(model, views(model), theirs, f"a {_PUBLISHED[config.norm_order].name}", _PREFIX, _HARMLESS)
 
 
 def views(model: GPT | DecoderClassifier) -> dict[str, Tensor]:
     """Their names over our weights."""
     if isinstance(model, DecoderClassifier):
-        return with_score(model, views(model.body))  # type: ignore
+        return decoder.with_score(model, views(model.body))  # type: ignore
     published = _PUBLISHED[model.config.norm_order]
     theirs = {
         "embedding.weight": f"{_PREFIX}{published.embedding}.weight",

@@ -1,28 +1,11 @@
-"""Classifiers: what transformers' `…ForSequenceClassification` have in place of the output projection."""
+"""The labels of models that have some, and what classifiers take: how a config.json says it."""
 
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.rest import KEY, architectures
-from manyheads.models.classifier import DecoderClassifier
+from manyheads.interop.rest import KEY
 
-_SUFFIX = "ForSequenceClassification"
-_ARCHITECTURES = {"gpt2": "GPT2", "openai-gpt": "OpenAIGPT", "llama": "Llama"}
 FORMS = ("text", "pair", "either", "choice")
-
-
-def is_classifier(table: dict[str, Any]) -> bool:
-    """Whether a config.json is that of a classifier."""
-    return any(name.endswith(_SUFFIX) for name in architectures(table))
-
-
-def write_config(table: dict[str, Any], model: DecoderClassifier) -> dict[str, Any]:
-    """The config of the classifier's body as that of the classifier."""
-    architecture = _ARCHITECTURES.get(table["model_type"], type(model.body).__name__) + _SUFFIX
-    return label_fields({**table, "architectures": [architecture]}, model.names, model.form)
 
 
 def label_fields(table: dict[str, Any], names: tuple[str, ...], form: str | None = None) -> dict[str, Any]:
@@ -62,15 +45,3 @@ def names_of(table: dict[str, Any]) -> tuple[str, ...]:
     """The names of all labels; where a config has none, those that transformers would give two."""
     labels = table.get("id2label") or {str(each): f"LABEL_{each}" for each in range(table.get("num_labels", 2))}
     return tuple(str(labels[each]) for each in sorted(labels, key=int))
-
-
-def with_score(model: DecoderClassifier, views: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Their names over the body's weights as those over the classifier's, which has no output projection."""
-    views = {name: view for name, view in views.items() if name != "lm_head.weight"}
-    return {**views, "score.weight": model.score.weight.detach()}
-
-
-@torch.no_grad()
-def fill_output(model: DecoderClassifier) -> None:
-    """Gives the output projection, which their file has not, the embedding's weights."""
-    model.body.output.weight.copy_(model.body.embedding.weight)  # type: ignore

@@ -3,20 +3,22 @@
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.head import with_score
-from manyheads.interop.rest import ends, read_rest, refuse, with_rest
-from manyheads.interop.weights import read_into
+from manyheads.interop import decoder
+from manyheads.interop.pruned import removed_heads
+from manyheads.interop.rest import ends, read_rest, refuse, refuse_more_tokens, with_rest
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.positions import PositionsConfig
+from manyheads.text.language import LanguageTokenizer
 
-TYPES = ("llama",)
+TYPES: tuple[str, ...] = ("llama",)
 # Ours to theirs, one matrix to its parts, one after the other.
 _PARTS = {
     "attention_norm": ("input_layernorm",),
@@ -45,10 +47,11 @@ _HARMLESS = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq|
 _END = 2
 
 
-def fits(config: LlamaConfig) -> bool:
+def fits(model: Llama) -> bool:
     """Whether Llama of transformers can express this model; there the heads divide the width, whatever their own."""
-    positions = config.positions
-    return positions.kind == "rotary" and positions.scaling in _SCALINGS and config.width % config.heads == 0
+    config, positions = model.config, model.config.positions
+    rotary = positions.kind == "rotary" and positions.scaling in _SCALINGS
+    return rotary and config.width % config.heads == 0 and not removed_heads(model)
 
 
 def write_config(config: LlamaConfig) -> dict[str, Any]:
@@ -171,6 +174,27 @@ def _refuse_other_yarn(rope: dict[str, Any], factor: float) -> None:
     refuse(rope, "this YaRN", beta_fast=32, beta_slow=1, mscale=None, mscale_all_dim=None, truncate=True)
 
 
+def kind(table: dict[str, Any]) -> type:
+    """Which of our models a config.json is that of."""
+    return DecoderClassifier if decoder.is_classifier(table) else Llama
+
+
+def build(
+    table: dict[str, Any], config: LlamaConfig, weights: Mapping[str, Tensor], tokenizer: LanguageTokenizer
+) -> nn.Module:
+    """The model that a config.json describes, without its weights."""
+    refuse_more_tokens(tokenizer, config)
+    return decoder.with_head(Llama(config), table)
+
+
+def finish(
+    directory: Path, table: dict[str, Any], model: Llama | DecoderClassifier, tokenizer: LanguageTokenizer
+) -> dict[str, Any]:
+    """The body's config.json as that of the model, and the files that stand beside it."""
+    generation = write_generation_config(model.config) if table["model_type"] in TYPES else {}  # type: ignore
+    return decoder.finished(directory, table, model, tokenizer, generation)
+
+
 def write_tensors(model: Llama | DecoderClassifier) -> dict[str, Tensor]:
     """Our weights under their names."""
     return {name: view.contiguous() for name, view in views(model).items()}
@@ -178,16 +202,13 @@ def write_tensors(model: Llama | DecoderClassifier) -> dict[str, Tensor]:
 
 def read_tensors(model: Llama | DecoderClassifier, theirs: Mapping[str, Tensor]) -> None:
     """Loads their weights; a name left over on either side is an error."""
-    own = views(model)
-    if not any(name.startswith(_PREFIX) for name in theirs):
-        own = {name.removeprefix(_PREFIX): view for name, view in own.items()}
-    read_into(own, theirs, "a Llama", _HARMLESS)
+    decoder.read_views(model, views(model), theirs, "a Llama", _PREFIX, _HARMLESS)
 
 
 def views(model: Llama | DecoderClassifier) -> dict[str, Tensor]:
     """Their names over our weights."""
     if isinstance(model, DecoderClassifier):
-        return with_score(model, views(model.body))  # type: ignore
+        return decoder.with_score(model, views(model.body))  # type: ignore
     found = {}
     for ours, parameter in model.named_parameters():
         place, kind = ours.rpartition(".")[::2]

@@ -4,42 +4,43 @@ Marian keeps the sinusoid's sines in the first half of the width and its cosines
 interleaves them. Every weight that touches the width is therefore read and written in the other order: an exact change.
 """
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
+from manyheads.interop.pruned import removed_heads
+from manyheads.interop.rest import refuse_more_tokens
+from manyheads.interop.weights import read_into, write_json
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
+from manyheads.text.tokenizer import Tokenizer
 
-TYPES = ("marian",)
-# Ours to theirs for every part of a block that is one on both sides.
+TYPES: tuple[str, ...] = ("marian",)
+# Ours to theirs, one matrix to its parts, one after the other.
 _PARTS = {
-    "self_norm": "self_attn_layer_norm",
-    "cross_norm": "encoder_attn_layer_norm",
-    "feedforward.inner": "fc1",
-    "feedforward.outer": "fc2",
-    "feedforward_norm": "final_layer_norm",
-    "self_attention.output": "self_attn.out_proj",
-    "cross_attention.output": "encoder_attn.out_proj",
+    "self_attention.projection": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "self_attention.output": ("self_attn.out_proj",),
+    "self_norm": ("self_attn_layer_norm",),
+    "cross_attention.projection": ("encoder_attn.q_proj", "encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "cross_attention.output": ("encoder_attn.out_proj",),
+    "cross_norm": ("encoder_attn_layer_norm",),
+    "feedforward.inner": ("fc1",),
+    "feedforward.outer": ("fc2",),
+    "feedforward_norm": ("final_layer_norm",),
 }
-# Ours to theirs where our one projection of queries, keys and values is three of theirs.
-_ATTENTIONS = {"self_attention.projection": "self_attn", "cross_attention.projection": "encoder_attn"}
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "swish"}
 # What their files may hold beside the weights: copies of shared ones, and the sinusoid.
-_COPIES = (
-    "lm_head.weight",
-    "model.encoder.embed_tokens.weight",
-    "model.decoder.embed_tokens.weight",
-    "model.encoder.embed_positions.weight",
-    "model.decoder.embed_positions.weight",
-)
+_HARMLESS = re.compile(r"lm_head\.weight|model\.(encoder|decoder)\.embed_(tokens|positions)\.weight")
 
 
-def fits(config: TransformerConfig) -> bool:
+def fits(model: Transformer) -> bool:
     """Whether Marian can express this model; what it cannot is saved under our own model type."""
+    config = model.config
     same = TransformerConfig(
         positions=PositionsConfig(length=config.positions.length),
         **{
@@ -50,7 +51,7 @@ def fits(config: TransformerConfig) -> bool:
             )
         },
     )
-    return config == same and config.activation in _ACTIVATIONS
+    return config == same and config.activation in _ACTIVATIONS and not removed_heads(model)
 
 
 def write_config(config: TransformerConfig) -> dict[str, Any]:
@@ -126,79 +127,54 @@ def read_config(table: dict[str, Any]) -> TransformerConfig:
     )
 
 
+def kind(table: dict[str, Any]) -> type:
+    """Which of our models a config.json is that of."""
+    return Transformer
+
+
+def build(
+    table: dict[str, Any], config: TransformerConfig, weights: Mapping[str, Tensor], tokenizer: Tokenizer
+) -> Transformer:
+    """The model that a config.json describes, without its weights."""
+    refuse_more_tokens(tokenizer, config)
+    return Transformer(config)
+
+
+def finish(directory: Path, table: dict[str, Any], model: Transformer, tokenizer: Tokenizer) -> dict[str, Any]:
+    """The config.json, and the files that stand beside it."""
+    if table["model_type"] in TYPES:
+        write_json(directory / "generation_config.json", write_generation_config(model.config))
+    return table
+
+
 def write_tensors(model: Transformer) -> dict[str, Tensor]:
     """Our weights under their names and in their order."""
-    own = model.state_dict()
-    theirs = {
-        "model.shared.weight": own["encoder.embedding.weight"],
-        "final_logits_bias": own["output.bias"][None],
-    }
-    for ours, name in _names(model).items():
-        theirs[name] = own[ours]
-    for ours, parts, names in _projections(model):
-        for kind in ("weight", "bias"):
-            for name, part in zip(names, own[f"{ours}.{kind}"].split(parts), strict=True):
-                theirs[f"{name}.{kind}"] = part
     halves = _halves(model.config.width)
-    return {name: _reordered(name, tensor, halves).contiguous() for name, tensor in theirs.items()}
+    return {name: _reordered(name, view, halves).contiguous() for name, view in views(model).items()}
 
 
 def read_tensors(model: Transformer, theirs: Mapping[str, Tensor]) -> None:
     """Loads their weights; a name left over on either side is an error."""
-    interleaved = _halves(model.config.width).argsort()
-    left = {
-        name: _reordered(name, tensor.float(), interleaved) for name, tensor in theirs.items() if name not in _COPIES
+    own, interleaved = views(model), _halves(model.config.width).argsort()
+    read_into(own, theirs, "a Marian", _HARMLESS)
+    for name, view in own.items():
+        view.copy_(_reordered(name, view, interleaved))
+
+
+def views(model: Transformer) -> dict[str, Tensor]:
+    """Their names over our weights, which are in our order."""
+    found = {
+        "model.shared.weight": model.encoder.embedding.weight.detach(),
+        "final_logits_bias": model.output.bias.detach()[None],
     }
-    own: dict[str, Tensor] = {}
-    try:
-        own["encoder.embedding.weight"] = own["decoder.embedding.weight"] = own["output.weight"] = left.pop(
-            "model.shared.weight"
-        )
-        own["output.bias"] = left.pop("final_logits_bias").squeeze(0)
-        for ours, name in _names(model).items():
-            own[ours] = left.pop(name)
-        for ours, _, names in _projections(model):
-            for kind in ("weight", "bias"):
-                own[f"{ours}.{kind}"] = torch.cat([left.pop(f"{name}.{kind}") for name in names])
-    except KeyError as missing:
-        raise CheckpointError(
-            f"the checkpoint has no tensor {missing}, which a Marian of its config must have"
-        ) from None
-    if left:
-        raise CheckpointError(
-            f"the checkpoint has tensors that a Marian of its config has not: {', '.join(sorted(left))}"
-        )
-    for name, tensor in model.state_dict().items():
-        if own[name].shape != tensor.shape:
-            raise CheckpointError(f"{name} is of shape {list(own[name].shape)}; its config says {list(tensor.shape)}")
-    model.load_state_dict(own)
-
-
-def _names(model: Transformer) -> dict[str, str]:
-    """Ours to theirs for every weight that is one on both sides."""
-    names = {}
-    for ours in model.state_dict():
-        module, _, kind = ours.rpartition(".")
-        stack, number, part = _place(module)
-        if part in _PARTS:
-            names[ours] = f"model.{stack}.layers.{number}.{_PARTS[part]}.{kind}"
-    return names
-
-
-def _projections(model: Transformer):
-    """Ours, the sizes of its parts and their three names for each fused projection of queries, keys and values."""
-    for ours, module in model.named_modules():
-        stack, number, part = _place(f"{ours}.projection")
-        if part in _ATTENTIONS:
-            prefix = f"model.{stack}.layers.{number}.{_ATTENTIONS[part]}"
-            yield f"{ours}.projection", module.parts, [f"{prefix}.{letter}_proj" for letter in "qkv"]
-
-
-def _place(module: str) -> tuple[str, str, str]:
-    """`encoder.blocks.3.self_norm` as encoder, 3, self_norm."""
-    stack, _, rest = module.partition(".blocks.")
-    number, _, part = rest.partition(".")
-    return stack, number, part
+    for ours, parameter in model.named_parameters():
+        place, kind = ours.rpartition(".")[::2]
+        stack, _, rest = place.partition(".blocks.")
+        number, _, part = rest.partition(".")
+        names = _PARTS.get(part, ())  # the embedding is of no block
+        for name, view in zip(names, parameter.detach().chunk(len(names) or 1)):
+            found[f"model.{stack}.layers.{number}.{name}.{kind}"] = view
+    return found
 
 
 def _halves(width: int) -> Tensor:

@@ -9,27 +9,20 @@ from typing import Any
 from torch import nn
 
 from manyheads.core.errors import CheckpointError, ConfigError
-from manyheads.look.parts import Part, attentions
-from manyheads.models.bert import Bert
-from manyheads.models.gpt import GPT
+from manyheads.nn.parts import Part, attention_parts
 
 KEY = "pruned_heads"
 
 
 def removed_heads(model: nn.Module) -> dict[str, list[int]]:
     """What a config.json says of a model from which heads were removed; nothing where none were."""
-    return {_name(part): part.module.removed for part in attentions(model) if part.module.removed}
-
-
-def expressible(model: nn.Module) -> bool:
-    """Whether a foreign config can say what this model has lost: nothing, or heads of a GPT or BERT."""
-    return isinstance(model, GPT | Bert) or not removed_heads(model)
+    return {_name(part): part.module.removed for part in attention_parts(model) if part.module.removed}
 
 
 def remove_again(model: nn.Module, table: dict[str, Any]) -> None:
     """Makes a model as small as its config.json says."""
     said = table.get(KEY) or {}
-    parts = {_name(part): part for part in attentions(model)}
+    parts = {_name(part): part for part in attention_parts(model)}
     for name, heads in said.items():
         known = parts.get(str(name))
         if known is None or not set(heads) < set(known.module.numbers):

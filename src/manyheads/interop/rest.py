@@ -51,6 +51,12 @@ def ends(table: dict[str, Any], otherwise: int | None) -> list[int]:
     return [each for each in found if 0 <= each < table["vocab_size"]]
 
 
+def refuse_more_tokens(tokenizer: Any, config: Any) -> None:
+    """A tokenizer may not give ids that its model has no row for."""
+    if len(tokenizer) > config.vocabulary:
+        raise ValueError(f"the tokenizer has {len(tokenizer)} tokens, the model only {config.vocabulary}")
+
+
 def refuse(table: dict[str, Any], what: str, **plain: Any) -> None:
     """A setting with a value that this model has no part for is an error; `plain` are those it can have."""
     for name, value in plain.items():

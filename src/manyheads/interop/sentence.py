@@ -6,7 +6,7 @@ from typing import Any
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.rest import refuse
-from manyheads.interop.weights import read_json
+from manyheads.interop.weights import read_json, write_json
 from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
 
 # Theirs since version 6, and before.
@@ -55,12 +55,12 @@ def write(directory: Path, model: BertEmbedder) -> None:
         (directory / path).mkdir()
     pooling: dict[str, Any] = {"word_embedding_dimension": model.config.width}
     pooling |= {theirs: ours == model.pooling for theirs, ours in _OLDER_MODES.items()}
-    _write(directory / "modules.json", table)
-    _write(directory / "1_Pooling" / "config.json", pooling)
+    write_json(directory / "modules.json", table)
+    write_json(directory / "1_Pooling" / "config.json", pooling)
     if model.normalised:
-        _write(directory / "2_Normalize" / "config.json", {})
-    _write(directory / "sentence_bert_config.json", {"max_seq_length": model.longest, "do_lower_case": False})
-    _write(directory / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
+        write_json(directory / "2_Normalize" / "config.json", {})
+    write_json(directory / "sentence_bert_config.json", {"max_seq_length": model.longest, "do_lower_case": False})
+    write_json(directory / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
 
 
 def _modules(directory: Path) -> dict[str, str]:
@@ -104,7 +104,3 @@ def _longest(directory: Path, modules: dict[str, str]) -> int | None:
         if isinstance(found, int) and found < 1_000_000:
             return found
     return None
-
-
-def _write(path: Path, table: Any) -> None:
-    path.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

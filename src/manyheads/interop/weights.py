@@ -91,6 +91,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return table
 
 
+def write_json(path: Path, table: Any) -> None:
+    """A table as a JSON file."""
+    path.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def read_into(
     views: Mapping[str, Tensor], theirs: Mapping[str, Tensor], what: str, harmless: re.Pattern | None = None
 ) -> None:

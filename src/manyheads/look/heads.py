@@ -1,6 +1,6 @@
 """Heads switched off for a while."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.parts import Part, attentions, refuse_unknown_heads
+from manyheads.look.parts import attentions, refuse_unknown_heads
+from manyheads.nn.parts import Part
+from manyheads.ops.attention import Kernel
 
 Head = tuple[int, int] | tuple[str, int, int]
 
@@ -70,7 +72,7 @@ def _named(head: Head, kinds: list[str]) -> tuple[str, int, int]:
 class Without:
     """A kernel that gives what another gives, and nothing of some heads, `off`."""
 
-    def __init__(self, off: list[int], kernel: Callable[..., Tensor]):
+    def __init__(self, off: list[int], kernel: Kernel):
         self.kernel = kernel
         self.off = sorted({*off, *getattr(kernel, "off", ())})
 

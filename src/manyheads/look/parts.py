@@ -1,14 +1,12 @@
-"""The attentions of a model: which there are, in which layer, and what they are called."""
+"""The attentions of a model: what they are called, and which may be asked for."""
 
-import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.nn.attention import MultiHeadAttention
+from manyheads.nn.parts import Part, attention_parts
 
 # In the order in which they are shown: what is most asked for first.
 TITLES = {
@@ -19,37 +17,14 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class Part:
-    """One attention of a model."""
-
-    name: str
-    """Where it is: decoder.blocks.0.cross_attention."""
-    kind: str
-    """A key of TITLES."""
-    layer: int
-    """Counted from 0, for each kind by itself."""
-    module: MultiHeadAttention
-
-    @property
-    def title(self) -> str:
-        return f"layer {self.layer} of {TITLES[self.kind]}"
-
-
-def kind_of(name: str) -> str:
-    """Which attention a name is that of: cross, encoder, decoder, or self where a model has but one."""
-    if re.search(r"\bcross", name):
-        return "cross"
-    return next((side for side in ("encoder", "decoder") if re.search(rf"\b{side}\b", name)), "self")
+def title_of(part: Part) -> str:
+    """What an attention is called."""
+    return f"layer {part.layer} of {TITLES[part.kind]}"
 
 
 def attentions(model: nn.Module) -> list[Part]:
-    """Every attention of a model, in the order they stand in."""
-    found: list[Part] = []
-    for name, module in model.named_modules():
-        if isinstance(module, MultiHeadAttention):
-            kind = kind_of(name)
-            found.append(Part(name, kind, sum(part.kind == kind for part in found), module))
+    """Every attention of a model, in the order they stand in; a model without any is refused."""
+    found = attention_parts(model)
     if not found:
         raise ConfigError(f"{type(model).__name__} has no attention to look at")
     return found
@@ -78,7 +53,7 @@ def refuse_unknown_heads(part: Part, heads: Collection[int]) -> None:
             there = (
                 f"{len(numbers)}, counted from 0" if whole else f"{', '.join(map(str, numbers))}; others were removed"
             )
-            raise ConfigError(f"there is no head {head} in {part.title}, which has {there}")
+            raise ConfigError(f"there is no head {head} in {title_of(part)}, which has {there}")
 
 
 def of_heads(given: Tensor | None, places: list[int]) -> Tensor | None:

@@ -1,6 +1,6 @@
 """Attention weights while the fast kernel runs.  Shapes:  B batch  H heads  Q query positions  K key positions"""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
 from typing import Any
@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import warn
 from manyheads.look.joining import Joined, Steps
-from manyheads.look.parts import Part, attentions, of_heads, refuse_unknown
+from manyheads.look.parts import attentions, of_heads, refuse_unknown
 from manyheads.nn.cache import Cache
-from manyheads.ops.attention import attention_weights
+from manyheads.nn.parts import Part
+from manyheads.ops.attention import Kernel, attention_weights
 
 GROSS = 0.1  # of the largest number found: a difference that no rounding explains
 
@@ -126,7 +127,7 @@ class Watching:
         self.kernel = part.module.kernel
         self.off: list[int] = getattr(self.kernel, "off", [])
         # Of watchers that watch each other, the kernel itself is behind them all.
-        self.watched: Callable[..., Tensor] = getattr(self.kernel, "watched", self.kernel)
+        self.stands_for: Kernel = getattr(self.kernel, "stands_for", self.kernel)
 
     def about_to(self, module: nn.Module, arguments: tuple, options: dict[str, Any]) -> None:
         """Called before its attention: what this call goes on from, and how its rows are laid out."""
@@ -155,12 +156,12 @@ class Watching:
         self._keep(q, k, v, None if dropout else out, **options)
         return out
 
-    def watch_step(self, q: Tensor, k: Tensor, v: Tensor, mixed: Tensor, cache: Cache) -> None:
+    def found(self, q: Tensor, k: Tensor, v: Tensor, mixed: Tensor, cache: Cache) -> None:
         """The same of one position, where attention is part of a larger kernel."""
         self._begin(q.shape[0], 1, True, cache)
         self._keep(q, k, v, mixed.view_as(q), mask=cache.row_mask(1))
-        if self.kernel is not self.watched:
-            self.kernel.watch_step(q, k, v, mixed, cache)  # type: ignore
+        if self.kernel is not self.stands_for:
+            self.kernel.found(q, k, v, mixed, cache)  # type: ignore
 
     @torch.no_grad()
     def _keep(self, q, k, v, out: Tensor | None, *, mask=None, bias=None, causal=False, scale=None) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.parts import kind_of
+from manyheads.nn.parts import kind_of
 
 
 @contextmanager

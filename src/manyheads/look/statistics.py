@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manyheads.look.parts import kind_of
 from manyheads.look.views import View
+from manyheads.nn.parts import kind_of
 
 # What each share is called when most of a head's weight is there; of two that fit alike the first is said.
 PLACES = {

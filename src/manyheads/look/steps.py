@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from manyheads.look.parts import Part, of_heads
+from manyheads.look.parts import of_heads
+from manyheads.nn.parts import Part
 from manyheads.nn.positions import Positions
 from manyheads.ops.attention import attention_weights
 from manyheads.ops.masks import causal_mask

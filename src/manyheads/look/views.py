@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.parts import TITLES, kind_of
+from manyheads.look.parts import TITLES
 from manyheads.look.record import Recording
+from manyheads.nn.parts import kind_of
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class PreNormBlock(Block):
     """The same parts with the norm before each, so that a clear path of sums leads from bottom to top: GPT-2."""
 
     def forward(self, x: Tensor, mask: Tensor | None, cache: Cache | None) -> Tensor:
-        parts = (self.attention_norm, self.attention, self.feedforward_norm, self.feedforward)
+        parts = fused.Parts(self.attention_norm, self.attention, self.feedforward_norm, self.feedforward)
         if fused.fits(x, parts, cache):  # one token at a time on a GPU: the same in fewer kernels
             return fused.pre_norm_block(x, parts, cache)
         x = x + self.dropout(self.attention(self.attention_norm(x), mask=mask, cache=cache))
@@ -147,6 +147,15 @@ class GPT(nn.Module):
         if cache:
             cache.advance(ids.shape[1])
         return self.norm(x)
+
+    def decoding_state(self, capacity: int, beams: int = 1) -> Cache:
+        """What decoding goes on from, empty, for so many positions: each call that it is passed to advances it."""
+        return Cache(capacity, beams)
+
+    @property
+    def rows_share_length(self) -> bool:
+        """Whether a row depends on the longest in its batch, so that only rows of one length are decoded together."""
+        return self.positions.turns_late
 
     def reset(self) -> None:
         """As GPT-2: what is added to the residual path begins smaller the more blocks add to it.

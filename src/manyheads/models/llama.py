@@ -131,6 +131,15 @@ class Llama(nn.Module):
             cache.advance(ids.shape[1])
         return self.norm(x)
 
+    def decoding_state(self, capacity: int, beams: int = 1) -> Cache:
+        """What decoding goes on from, empty, for so many positions: each call that it is passed to advances it."""
+        return Cache(capacity, beams)
+
+    @property
+    def rows_share_length(self) -> bool:
+        """Whether a row depends on the longest in its batch, so that only rows of one length are decoded together."""
+        return self.positions.turns_late
+
     def reset(self) -> None:
         """Normal with deviation 0.02, what is added to the residual path / √(2 · layers), as GPT-2."""
         nn.init.normal_(self.embedding.weight, std=0.02)

@@ -228,6 +228,10 @@ class Transformer(nn.Module):
         """Logits for target ids whose predecessors, if any, are in the cache."""
         return self.output(self.decoder(target, memory, memory_mask, cache))
 
+    def decoding_state(self, capacity: int, beams: int = 1) -> Cache:
+        """What decoding goes on from, empty, for so many positions: each call that it is passed to advances it."""
+        return Cache(capacity, beams)
+
     def reset(self) -> None:
         """Xavier-uniform for matrices between embeddings (Glorot and Bengio 2010), queries, keys and values as one."""
         for module in self.modules():

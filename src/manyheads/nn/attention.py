@@ -1,6 +1,7 @@
 """Multi-head attention.  Shapes:  B batch  T positions  S memory positions  W width  H heads  D head width"""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.nn.cache import Cache
 from manyheads.nn.linear import Linear
 from manyheads.nn.positions import Positions
-from manyheads.ops.attention import sdpa
+from manyheads.ops.attention import Kernel, sdpa
 
 
 class MultiHeadAttention(nn.Module):
@@ -33,7 +34,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         causal: bool = False,
         positions: Positions | None = None,
-        kernel: Callable[..., Tensor] = sdpa,
+        kernel: Kernel = sdpa,
     ):
         super().__init__()
         self.heads = heads
@@ -81,7 +82,7 @@ class MultiHeadAttention(nn.Module):
         # Beams that were queries of one sentence are rows again.
         return self.output(found.reshape(x.shape[0], x.shape[1], self.heads * self.value_width))
 
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, options: dict) -> Tensor:
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> Tensor:
         """What the heads find, side by side."""
         out = self.kernel(q, k, v, dropout=self.dropout if self.training else 0.0, **options)
         return out.transpose(1, 2).flatten(2)

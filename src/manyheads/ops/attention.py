@@ -6,6 +6,7 @@ Keys and values may have fewer heads than queries (grouped queries); each then s
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -13,12 +14,21 @@ from torch import Tensor
 
 from manyheads.ops.masks import causal_mask
 
+Kernel = Callable[..., Tensor]  # any function of the signature of `reference`
 FEW = 8  # queries: with so few, as when decoding, torch's fused kernel on a CPU is slower than the formula
 
 
-def attention_weights(q_BHQD, k_BHKD, *, mask=None, bias=None, causal=False, scale=None) -> Tensor:
+def attention_weights(
+    q_BHQD: Tensor,
+    k_BHKD: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
     """softmax(q kᵀ · scale + bias) over the keys that may be looked at: [B, H, Q, K]."""
-    scale = q_BHQD.shape[-1] ** -0.5 if scale is None else scale
+    scale = float(q_BHQD.shape[-1] ** -0.5) if scale is None else scale
     scores_BHQK = (q_BHQD * scale) @ _for_each_head(k_BHKD, q_BHQD.shape[1]).transpose(-1, -2)
     if bias is not None:
         scores_BHQK = scores_BHQK + bias
@@ -30,13 +40,33 @@ def attention_weights(q_BHQD, k_BHKD, *, mask=None, bias=None, causal=False, sca
     return weights_BHQK.masked_fill(blind, 0.0) if bool(blind.any()) else weights_BHQK
 
 
-def reference(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=None, dropout=0.0) -> Tensor:
+def reference(
+    q_BHQD: Tensor,
+    k_BHKD: Tensor,
+    v_BHKE: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
     """softmax(q kᵀ · scale + bias) v: section 3.2.1 of Vaswani et al. (2017), written as it reads."""
     weights_BHQK = attention_weights(q_BHQD, k_BHKD, mask=mask, bias=bias, causal=causal, scale=scale)
     return F.dropout(weights_BHQK, dropout) @ _for_each_head(v_BHKE, q_BHQD.shape[1])
 
 
-def sdpa(q_BHQD, k_BHKD, v_BHKE, *, mask=None, bias=None, causal=False, scale=None, dropout=0.0) -> Tensor:
+def sdpa(
+    q_BHQD: Tensor,
+    k_BHKD: Tensor,
+    v_BHKE: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
     """The same through torch's fused kernels."""
     queries, keys = q_BHQD.shape[-2], k_BHKD.shape[-2]
     if queries <= FEW and q_BHQD.device.type == "cpu" and torch.is_inference_mode_enabled():

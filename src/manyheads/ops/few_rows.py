@@ -2,6 +2,8 @@
 
 Shapes:  R rows  N outputs  K inputs  H heads  G key-value heads  D head width  C capacity of the cache
 """
+# pyright: basic
+# Triton's language has no types.
 
 import torch
 import triton  # type: ignore

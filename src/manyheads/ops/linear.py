@@ -1,6 +1,7 @@
 """The matrix product of every layer: x weightᵀ + bias."""
 
 from functools import cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -56,13 +57,13 @@ def _is_worth_a_layout(x: Tensor, weight: Tensor) -> bool:
 
 
 def _layout(weight: Tensor, rows: tuple[int, int] | None) -> Tensor:
-    known: dict = _layouts.setdefault(weight, {})  # type: ignore
+    known: dict[tuple[int, int] | None, Any] = _layouts.setdefault(weight, {})  # type: ignore
     state, layout = known.get(rows, (None, None))
     if state != (weight._version, weight.data_ptr()):
         part = weight.detach()[slice(*rows)] if rows else weight.detach()
         layout = torch.ops.mkldnn._reorder_linear_weight(part.contiguous(), None)
         known[rows] = ((weight._version, weight.data_ptr()), layout)
-    return layout  # type: ignore
+    return layout
 
 
 # Fused optimizers change weights without raising their version.

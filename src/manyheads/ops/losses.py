@@ -1,6 +1,7 @@
 """Losses.  Shapes:  N positions  W width  V vocabulary"""
 
 from functools import cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -118,7 +119,16 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     """The loss and its gradient in one visit per chunk."""
 
     @staticmethod
-    def forward(ctx, states_NW, weight_VW, bias_V, targets_N, smoothing: float, never: int | None, chunk: int):
+    def forward(
+        ctx: Any,
+        states_NW: Tensor,
+        weight_VW: Tensor,
+        bias_V: Tensor,
+        targets_N: Tensor,
+        smoothing: float,
+        never: int | None,
+        chunk: int,
+    ) -> tuple[Tensor, Tensor]:
         weight, bias = _aligned(weight_VW, bias_V, states_NW.dtype, smoothing)
         kernel = _kernel(states_NW, len(weight))
         grad_states = torch.empty_like(states_NW)
@@ -140,7 +150,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return total, likelihood
 
     @staticmethod
-    def backward(ctx, grad_total, _):  # type: ignore
+    def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore
         grad_states, grad_weight, grad_bias = ctx.saved_tensors
         grad_bias = None if grad_bias is None else grad_bias * grad_total
         return grad_states * grad_total, grad_weight * grad_total, grad_bias, None, None, None, None

@@ -204,7 +204,10 @@ class Tokenizer(FileTokenizer):
         return cls(model, pad=str(pad), end=str(end))
 
     def save(self, directory: Path, length: int | None = None) -> None:
-        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them."""
+        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them.
+
+        `length` is the longest text that the model can read, in tokens.
+        """
         # There too, text is only ever text.
         self._write(directory, self._names, model_max_length=length or 512, split_special_tokens=True)
 

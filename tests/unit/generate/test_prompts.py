@@ -1,9 +1,11 @@
 """Prompts of different lengths in one batch, through the cache and past the context."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import decoded, greedy
@@ -108,6 +110,48 @@ def test_rows_that_fill_the_context_go_on_from_its_newer_half(every_model):
     assert together == written(model, prompts, 30, sampling=SAMPLED, steps=WholePromptSteps)
     assert together == [written(model, [row], 30, sampling=SAMPLED)[0] for row in prompts]
     assert {len(row) for row in together} == {30}
+
+
+class Recurrent(nn.Module):
+    """A language model with another state than a key-value cache."""
+
+    rows_share_length = True
+
+    def __init__(self):
+        super().__init__()
+        self.config = SimpleNamespace(context=64)
+        self.embedding, self.output = nn.Embedding(V, 8), nn.Linear(8, V)
+        self.cell = nn.GRU(8, 8, batch_first=True)
+
+    def decoding_state(self, capacity, beams=1):
+        return RecurrentState()
+
+    def states(self, ids, cache=None):
+        states, last = self.cell(self.embedding(ids), cache.hidden if cache else None)
+        if cache:
+            cache.hidden = last
+        return states
+
+    def forward(self, ids, cache=None):
+        return self.output(self.states(ids, cache))
+
+
+class RecurrentState:
+    """What a recurrent model goes on from: one vector a row."""
+
+    hidden, ends = None, ()
+
+    def select(self, beams_NK, sentences):
+        self.hidden = self.hidden if sentences is None else self.hidden[:, sentences]
+
+
+def test_any_state_that_a_model_advances_will_do():
+    torch.manual_seed(2)
+    model, prompts = Recurrent().eval(), [[5, 9, 3], [7, 2, 2], [4, 4, 1]]
+    assert written(model, prompts, 9) == [by_hand(model, row, 9) for row in prompts]
+    several = written(model, prompts, 9, copies=2, sampling=SAMPLED)
+    assert several[::2] == [written(model, [row], 9, sampling=SAMPLED)[0] for row in prompts]
+    assert several[::2] != several[1::2]
 
 
 @pytest.mark.parametrize("context", [1, 2, 3, 5, 7])

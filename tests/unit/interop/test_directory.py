@@ -2,14 +2,18 @@
 
 import json
 import shutil
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
-from manyheads.interop.directory import ENCODERS, load_model, save_model
-from manyheads.interop.weights import Undrawn
+from manyheads.interop.directory import FAMILIES, Family, load_model, save_model
+from manyheads.interop.encoders import ENCODERS
+from manyheads.interop.weights import Undrawn, own_views, read_into
 from manyheads.models.bert import Bert, BertClassifier, BertConfig, BertTagger
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
@@ -162,6 +166,76 @@ def test_a_tokenizer_that_knows_more_than_the_model_is_refused(copied):
     LanguageTokenizer.train(LINES, 270).with_special(["<one>", "<two>"]).save(directory)
     with pytest.raises(CheckpointError, match="has 272 tokens, the model only 270"):
         load_model(directory)
+
+
+def test_a_translator_wider_than_its_config_says_is_refused(copied):
+    """Its weights are put in another order, which may not cut them."""
+    directory = copied("translator")
+    changed(directory, d_model=9)
+    with pytest.raises(CheckpointError, match=r"of shape \[\d+, 12\]; its config says \[\d+, 9\]"):
+        load_model(directory)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureConfig:
+    """The sizes of a model that reads pictures."""
+
+    pixels: int = 6
+
+
+class PictureModel(nn.Module):
+    """Pixels in, two numbers out: no attention, no vocabulary, no context."""
+
+    def __init__(self, config: PictureConfig):
+        super().__init__()
+        self.config, self.score = config, nn.Linear(config.pixels, 2)
+
+
+class PictureReader:
+    """A processor that knows of no tokens."""
+
+    def __init__(self, mean: float):
+        self.mean = mean
+
+    @classmethod
+    def load(cls, path):
+        return cls(json.loads((path / "preprocessor_config.json").read_text())["image_mean"])
+
+    def save(self, directory, length=None):
+        (directory / "preprocessor_config.json").write_text(json.dumps({"image_mean": self.mean}))
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_a_family_is_one_entry_whatever_its_models_read(tmp_path, monkeypatch, published):
+    foreign = SimpleNamespace(
+        TYPES=("picture",),
+        fits=lambda model: published,
+        write_config=lambda config: {"model_type": "picture", "image_size": config.pixels},
+        read_config=lambda table: PictureConfig(pixels=table["image_size"]),
+        kind=lambda table: PictureModel,
+        build=lambda table, config, weights, reader: PictureModel(config),
+        finish=lambda directory, table, model, reader: table,
+        write_tensors=lambda model: {f"their.{name}": view.contiguous() for name, view in own_views(model).items()},
+        read_tensors=lambda model, theirs: read_into(
+            {f"their.{name}": view for name, view in own_views(model).items()}, theirs, "a picture model"
+        ),
+    )
+    names = {
+        "known_as": "Picture",
+        "kinds": {PictureModel: "picture model"},
+        "own": {"model_type": "manyheads-picture"},
+    }
+    family = Family(model=PictureModel, config=PictureConfig, foreign=foreign, processor=PictureReader, **names)
+    monkeypatch.setattr("manyheads.interop.directory.FAMILIES", (*FAMILIES, family))
+    model = PictureModel(PictureConfig(pixels=5))
+    save_model(tmp_path / "model", model, PictureReader(0.25), "# A model\n")
+    found, reader = load_model(tmp_path / "model", (PictureModel,))
+    assert (type(found), type(reader), reader.mean) == (PictureModel, PictureReader, 0.25)
+    assert torch.equal(found.score.weight, model.score.weight)
+    named = json.loads((tmp_path / "model" / "config.json").read_text())["model_type"]
+    assert named == ("picture" if published else "manyheads-picture")
+    with pytest.raises(CheckpointError, match=r"holds a picture model \(.*picture\); a translator"):
+        load_model(tmp_path / "model", (Transformer,))
 
 
 @pytest.fixture

@@ -23,8 +23,9 @@ from manyheads.look.alignment import (
     strongest,
     word_weights,
 )
-from manyheads.look.parts import Part, attentions, refuse_unknown
+from manyheads.look.parts import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
+from manyheads.nn.parts import Part
 from manyheads.tasks.translate.use import Translator
 from manyheads.text.tokenizer import Tokenizer
 

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from manyheads.core.errors import ConfigError
 from manyheads.look.grid import Grid, of_numbers
 from manyheads.look.lectures import lecture_walk
-from manyheads.look.parts import TITLES, Part, attentions, refuse_unknown
+from manyheads.look.parts import TITLES, attentions, refuse_unknown, title_of
 from manyheads.look.residuals import residual_norms
 from manyheads.look.steps import Head, Passage, Trace, followed
 from manyheads.look.walk import Section, Walk
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.feedforward import ACTIVATIONS
+from manyheads.nn.parts import Part
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
 from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
 from manyheads.tasks.task import Predictor
@@ -99,7 +100,7 @@ class _Walker:
         numbers = self.part.module.numbers
         of = f"{len(numbers)}" if not self.part.module.removed else f"the heads {', '.join(map(str, numbers))} left"
         introduction = (
-            f"{self.part.title.capitalize()}, head {self.head} of {of}, both counted from 0. Every number is the "
+            f"{title_of(self.part).capitalize()}, head {self.head} of {of}, both counted from 0. Every number is the "
             "model's own, taken on the way."
         )
         sections = [self._tokens(), self._embedding(), *self._block(), self._layers(), end]

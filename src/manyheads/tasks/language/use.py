@@ -104,9 +104,7 @@ class LanguageModel(Predictor):
         """`samples` completions of each prompt, many prompts at a time; each is what it would be alone."""
         prompts = listed(prompts, "complete", "prompts")
         found: list[list[Completion]] = []
-        # Dynamic NTK turns all rows by the longest one, so that rows of different lengths may not meet.
-        late = self.model.config.positions.scaling == "dynamic_ntk"
-        at_once = 1 if late or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
+        at_once = 1 if self.model.rows_share_length or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
         for first in range(0, len(prompts), at_once):
             group = prompts[first : first + at_once]
             rows = [Completion(prompt) for prompt in group for _ in range(samples)]
@@ -131,30 +129,35 @@ class LanguageModel(Predictor):
         if samples < 1 or tokens < 1:
             raise ConfigError(f"{samples} samples of {tokens} tokens are asked for; both must be at least 1")
         encoded = self.encode(prompts)
-        rows = [row for row in encoded for _ in range(samples)]
-        streams = [sample for _ in encoded for sample in range(samples)]
-        completions = completions or [Completion("") for _ in rows]
-        sampler = Sampler(
-            sampling or Sampling(), rows, streams, self.model.config.vocabulary, self.vocabulary.never, self.device
-        )
-        return self._streamed(encoded, samples, tokens, self._ending(sampler), stop, completions)
+        count, streams = len(encoded) * samples, [sample for _ in encoded for sample in range(samples)]
+        how = sampling or Sampling()
+        return self.stream_ids(encoded, [tokens] * count, [stop] * count, how, streams, completions=completions)
 
-    def _streamed(
+    def stream_ids(
         self,
-        encoded: list[list[int]],
-        samples: int,
-        tokens: int,
-        choose: Callable,
-        stop: Sequence[str],
-        completions: list[Completion],
+        prompts: list[list[int]],
+        limits: list[int],
+        stops: Sequence[Sequence[str]],
+        sampling: Sampling,
+        streams: list[int],
+        *,
+        completions: list[Completion] | None = None,
     ) -> Iterator[tuple[int, str]]:
-        texts = [TextStream(self.tokenizer, stop) for _ in completions]
-        limits = torch.full((len(completions),), tokens)
-        running = [True] * len(completions)
-        capacity = max(map(len, encoded)) + tokens
+        """The same of ids, each row with a limit, stop strings and a stream of random numbers of its own.
+
+        There are as many rows of each prompt as there are limits for it.
+        """
+        copies = len(limits) // max(len(prompts), 1)
+        begun = [row for row in prompts for _ in range(copies)]
+        sampler = Sampler(sampling, begun, streams, self.model.config.vocabulary, self.vocabulary.never, self.device)
+        texts = [TextStream(self.tokenizer, stop) for stop in stops]
+        completions = completions or [Completion("") for _ in begun]
+        left = torch.tensor(limits)
+        running = [True] * len(begun)
+        capacity = max(len(row) + limit for row, limit in zip(begun, limits, strict=True))
         with torch.inference_mode():
-            steps = prompt_steps(self.model, encoded, capacity, samples)
-            for rows, newest in decoded(steps, limits, self.vocabulary, choose):
+            steps = prompt_steps(self.model, prompts, capacity, copies)
+            for rows, newest in decoded(steps, left, self.vocabulary, self._ending(sampler)):
                 for row, identity in zip(rows.tolist(), newest.tolist(), strict=True):
                     if not running[row]:
                         continue
@@ -165,8 +168,8 @@ class LanguageModel(Predictor):
                         done.tokens += 1
                         piece = texts[row].push(identity)
                         if texts[row].stopped:
-                            running[row], limits[row] = False, 0
-                        elif done.tokens == tokens:
+                            running[row], left[row] = False, 0
+                        elif done.tokens == limits[row]:
                             running[row] = False
                     piece += "" if running[row] else texts[row].finish()
                     if texts[row].stopped:

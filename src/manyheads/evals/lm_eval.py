@@ -1,6 +1,6 @@
 """Our language models in EleutherAI's lm_eval, which asks how likely a text is and how another goes on.
 
-    python -m manyheads.interop.lm_eval --model manyheads --model_args pretrained=runs/lm --tasks lambada_openai
+    python -m manyheads.evals.lm_eval --model manyheads --model_args pretrained=runs/lm --tasks lambada_openai
 
 is lm_eval's own command line with one model more; all its other options are as they are there.
 """
@@ -13,20 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
-
 from manyheads.core.errors import ConfigError, ManyheadsError, MissingExtra
 from manyheads.core.grouping import grouped
-from manyheads.generate.greedy import decoded
-from manyheads.generate.prompts import prompt_steps
-from manyheads.generate.sample import Sampler, Sampling
+from manyheads.generate.sample import Sampling
 from manyheads.generate.score import Scored, log_probabilities, windows
-from manyheads.generate.steps import NO_END, Vocabulary
-from manyheads.interop.directory import find_model, load_model
-from manyheads.models.gpt import GPT
-from manyheads.models.llama import Llama
-from manyheads.ops.device import pick_device
-from manyheads.text.stream import TextStream
+from manyheads.generate.steps import NO_END
+from manyheads.interop.directory import find_model
+from manyheads.tasks.language.use import ROWS_AT_ONCE, LanguageModel
 from manyheads.text.tokenizer import named_beside
 
 
@@ -47,8 +40,6 @@ except ImportError:
         _refuse(missing)
     raise missing from None
 
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-ROWS_AT_ONCE = 64  # prompts in one batch
 BATCH_POSITIONS = 16_384  # positions in the cache of one batch
 TOKENS = 256  # that are written where a task names no limit, as lm_eval's own models do
 
@@ -77,20 +68,15 @@ class ManyheadsLM(TemplateLM):
     ):
         """`pretrained` is the directory; the sizes of batches, which lm_eval passes, follow from the tokens instead."""
         super().__init__()
-        if precision not in PRECISIONS:
-            raise ConfigError(f"precision is '{precision}'; it can be {' or '.join(PRECISIONS)}")
         self.directory = find_model(Path(str(pretrained)))  # lm_eval makes a number of a name that looks like one
-        model, tokenizer = load_model(self.directory, kinds=(GPT, Llama))
-        self._device = pick_device(device)
-        self.model = model.to(self._device, PRECISIONS[precision])
-        self.tokenizer: Any = tokenizer
-        self.vocabulary = Vocabulary.of(model.config, tokenizer)
-        end = None if self.vocabulary.end == NO_END else self.vocabulary.end
-        self.ends = {self.vocabulary.end, *getattr(model.config, "other_ends", ())}
+        self.language = LanguageModel.load(self.directory, device=device, precision=precision)
+        self.model, self.tokenizer = self.language.model, self.language.tokenizer
+        self._device = self.language.device
+        end = None if self.language.vocabulary.end == NO_END else self.language.vocabulary.end
         # Some tokenizers name a beginning that they do not put before a text; lm_eval's own models use it all the same.
         named = named_beside(self.directory / "tokenizer.json").get("bos_token", "")
-        spelt = tokenizer.encode([named], special=True)[0]
-        self.first = tokenizer.start[0] if tokenizer.start else spelt[0] if len(spelt) == 1 else end
+        spelt, start = self.tokenizer.encode([named], special=True)[0], self.tokenizer.start
+        self.first = start[0] if start else spelt[0] if len(spelt) == 1 else end
 
     @property
     def max_length(self) -> int:
@@ -106,7 +92,7 @@ class ManyheadsLM(TemplateLM):
 
     @property
     def eot_token_id(self) -> int:
-        return self.vocabulary.end
+        return self.language.vocabulary.end
 
     @property
     def prefix_token_id(self) -> int:
@@ -214,30 +200,20 @@ class ManyheadsLM(TemplateLM):
             groups.setdefault(writing.sampling, []).append(place)
         for places in groups.values():
             lengths = [self._positions(writings[place]) for place in places]
-            for group in grouped(lengths, BATCH_POSITIONS, longest_first=True, most=ROWS_AT_ONCE):
+            most = 1 if self.model.rows_share_length else ROWS_AT_ONCE
+            for group in grouped(lengths, BATCH_POSITIONS, longest_first=True, most=most):
                 yield [places[each] for each in group]
 
     def _positions(self, writing: Writing) -> int:
         return min(len(writing.prompt) + writing.tokens, self.max_length)
 
     def _written(self, writings: list[Writing], streams: list[int]) -> list[str]:
-        prompts = [list(writing.prompt) for writing in writings]
-        sampler = Sampler(
-            writings[0].sampling, prompts, streams, self.model.config.vocabulary, self.vocabulary.never, self._device
-        )
-        limits = torch.tensor([writing.tokens for writing in writings])
-        ongoing = [TextStream(self.tokenizer, writing.stop) for writing in writings]
         texts = [""] * len(writings)
-        with torch.inference_mode():
-            steps = prompt_steps(self.model, prompts, max(map(self._positions, writings)))
-            for rows, newest in decoded(steps, limits, self.vocabulary, sampler):
-                for row, identity in zip(rows.tolist(), newest.tolist(), strict=True):
-                    if identity not in self.ends:
-                        texts[row] += ongoing[row].push(identity)
-                    if identity in self.ends or ongoing[row].stopped:
-                        limits[row] = 0
-            steps.close()
-        return [text + each.finish() for text, each in zip(texts, ongoing, strict=True)]
+        limits, stops = [writing.tokens for writing in writings], [writing.stop for writing in writings]
+        prompts = [list(writing.prompt) for writing in writings]
+        for row, piece in self.language.stream_ids(prompts, limits, stops, writings[0].sampling, streams):
+            texts[row] += piece
+        return texts
 
 
 def main() -> None:

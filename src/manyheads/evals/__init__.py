@@ -1,0 +1,1 @@
+"""Other people's harnesses over the objects that a user calls."""
