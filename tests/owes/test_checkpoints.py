@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 
 from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.interop.directory import load_model
+from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
 from manyheads.models.transformer import Transformer
@@ -114,14 +115,21 @@ def test_transformers_gives_our_outputs_and_what_was_saved_comes_back_to_the_bit
     if isinstance(model, GPT | Llama):
         assert_both_write_the_same(model, theirs)
         assert theirs.generation_config.eos_token_id == model.config.end
+    if name in BERTS:
+        assert theirs.config.pad_token_id == MARKED.pad
+        assert theirs.config.hidden_dropout_prob == changes.get("dropout", 0.1)
+        assert theirs.config.attention_probs_dropout_prob == changes.get("attention_dropout", 0.1)
     again, tokenizer = load_model(tmp_path / "model", kinds=(kind.ours,))
     assert type(again) is type(model)
     assert again.config == model.config
     for what in ("names", "form", "impossible"):
         assert getattr(again, what, None) == getattr(model, what, None)
     assert again.state_dict().keys() == model.state_dict().keys()
+    if kind.ours is DecoderClassifier:  # whose words are not saved apart
+        assert torch.equal(again.body.output.weight, again.body.embedding.weight)
+        model.body.output.weight = again.body.output.weight
     for what, tensor in model.state_dict().items():
-        assert torch.equal(again.state_dict()[what], tensor) or what.startswith("body.output"), what
+        assert torch.equal(again.state_dict()[what], tensor), what
     assert tokenizer.encode(FIRST) == kind.tokenizer.encode(FIRST)
     assert (tmp_path / "model" / "README.md").read_text() == "card"
 
@@ -138,6 +146,11 @@ def test_we_give_the_outputs_of_a_model_of_theirs(tmp_path, name, changes):
     if isinstance(ours, GPT | Llama):
         assert_both_write_the_same(ours, theirs)
         assert ours.config.end == WORDS.end
+    if name in BERTS:
+        assert ours.config.inner == (None if changes.get("intermediate_size") == 84 else 37)
+        assert (ours.config.dropout, ours.config.attention_dropout) == (
+            *(changes.get("hidden_dropout_prob", 0.1), changes.get("attention_probs_dropout_prob", 0.1)),
+        )
 
 
 @every_kind
