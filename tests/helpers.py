@@ -8,6 +8,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from manyheads.models.bert import Bert, BertConfig
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.positions import PositionsConfig
 from manyheads.text.encoder import EncoderTokenizer
@@ -40,6 +44,39 @@ def randomised(model: nn.Module, scale: float = 0.3) -> nn.Module:
             if parameter.requires_grad:  # a table of sinusoids stays
                 parameter.add_(scale * torch.randn_like(parameter))
     return model.eval()
+
+
+# Models whose heads find different things, and the same ones whenever they are asked for.
+
+SIZES = {"vocabulary": 31, "width": 24, "layers": 2, "heads": 3, "dropout": 0.0}
+
+
+def spread(model: nn.Module) -> nn.Module:
+    """Weights so large that attention is far from even, heads find different things, and positions count."""
+    for name, parameter in model.named_parameters():
+        if "projection.weight" in name or "positions" in name:
+            parameter.data.normal_(std=0.6)
+    return model.eval()
+
+
+def spread_gpt(**changes) -> GPT:
+    torch.manual_seed(3)
+    return spread(GPT(GPTConfig(**{**SIZES, "context": 32, "attention_dropout": 0.0, **changes})))
+
+
+def spread_llama(**changes) -> Llama:
+    torch.manual_seed(4)
+    return spread(Llama(LlamaConfig(**{**SIZES, "heads": 6, "key_value_heads": 2, "context": 32, **changes})))
+
+
+def spread_bert(head=Bert, **changes) -> nn.Module:
+    torch.manual_seed(5)
+    return spread(head(BertConfig(**{**SIZES, "context": 32, "attention_dropout": 0.0, **changes})))
+
+
+def spread_transformer(**changes) -> Transformer:
+    torch.manual_seed(6)
+    return spread(Transformer(TransformerConfig(**{**SIZES, "decoder_layers": 3, "inner": 36, **changes})))
 
 
 def positions(kind: str, length: int = 11) -> PositionsConfig:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from helpers import randomised
 from torch import nn
 from torch.testing import assert_close
 
@@ -15,13 +16,6 @@ from manyheads.models.transformer import Transformer, TransformerConfig, paramet
 
 IDS = torch.tensor([[5, 9, 3, 8, 4, 1, 2], [7, 2, 16, 11, 6, 1, 13]])
 SIZES = {"vocabulary": 17, "width": 12, "layers": 2, "heads": 3, "inner": 14, "dropout": 0.0}
-
-
-def randomised(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model.eval()
 
 
 def decoder_only(**changes) -> GPTConfig:
