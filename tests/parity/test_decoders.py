@@ -1,15 +1,13 @@
-"""What is particular to checkpoints of GPT-1, GPT-2 and Llama: older files, several ends, labels, choosers, scaling."""
+"""What is particular to checkpoints of GPT-1, GPT-2 and Llama: older files, several ends, labels, choosers."""
 
 import pytest
 import torch
-from checkpoints import KINDS, NAMES, WORDS, opened_by_them, ours_of, saved, theirs_of, transformers
+from checkpoints import KINDS, NAMES, WORDS, opened_by_them, ours_of, saved, theirs_of
 from helpers import changed, config_of, rewritten
 
-from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import load_model
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.nn.positions import PositionsConfig
-from manyheads.ops import rotary
 
 IDS = torch.tensor([[5, 90, 33, 8, 41, 1, 12], [7, 12, 160, 11, 6, 100, 13]])
 LENGTHS = torch.tensor([7, 4])
@@ -66,23 +64,3 @@ def test_several_ends_go_both_ways(tmp_path):
     assert (again.config.end, again.config.other_ends) == (WORDS.end, (7, 5))
     changed(tmp_path, eos_token_id=[128_001, 4])  # one that this vocabulary has not
     assert load_model(tmp_path)[0].config.end == 4
-
-
-def test_llama3_scaling_equals_theirs_at_the_published_sizes():
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    settings = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 500_000.0}
-    rope = {"rope_type": "llama3", **settings, "original_max_position_embeddings": 8192}
-    config = transformers.LlamaConfig(
-        hidden_size=256, num_attention_heads=2, max_position_embeddings=131_072, rope_parameters=rope
-    )
-    expected, _ = ROPE_INIT_FUNCTIONS["llama3"](config)
-    plain = rotary.frequencies(128, 500_000.0)
-    got = rotary.llama3(plain, 8.0, 8192)
-    assert torch.equal(got, expected)
-    ratio = plain / got
-    assert ratio[0] == 1.0  # fast pairs stay
-    assert ratio[-1] == 8.0  # slow ones are interpolated
-    assert ((ratio > 1.01) & (ratio < 7.99)).any()  # and a ramp joins them
-    with pytest.raises(ConfigError, match="low_turns"):
-        PositionsConfig(kind="rotary", scaling="llama3", length=16, factor=3.0, low_turns=4.0)
