@@ -191,27 +191,3 @@ def test_gradients_of_rows_in_groups_are_those_of_each_alone(causal):
         (states() * weights).sum().backward()
         results.append([parameter.grad.clone() for parameter in attention.parameters()])
     assert_close(*results)
-
-
-def test_one_group_is_a_batch(x):
-    attention = MultiHeadAttention(W, H)
-    assert_close(attention(x.reshape(1, B * T, W), groups=[(B, T)]).view(B, T, W), attention(x))
-
-
-def test_causal_rows_in_groups_see_nothing_behind_them():
-    attention = MultiHeadAttention(W, H, causal=True)
-    _, together = packed_rows()
-    changed = together.clone()
-    changed[0, -3] += 1  # the third of the last row's five
-    before, after = attention(together, groups=GROUPS), attention(changed, groups=GROUPS)
-    assert_close(after[:, :-3], before[:, :-3])
-    for place in (-3, -2, -1):
-        assert not torch.allclose(after[0, place], before[0, place])
-
-
-def test_dropout_acts_within_groups_in_training_alone():
-    attention = MultiHeadAttention(W, H, dropout=0.5)
-    _, together = packed_rows()
-    assert not torch.equal(attention(together, groups=GROUPS), attention(together, groups=GROUPS))
-    attention.eval()
-    assert torch.equal(attention(together, groups=GROUPS), attention(together, groups=GROUPS))
