@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from checkpoints import KINDS, MARKED, PIECES, WORDS, pairs, saved, transformers
 
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import greedy
@@ -9,30 +10,8 @@ from manyheads.generate.prompts import PromptSteps
 from manyheads.generate.steps import CachedSteps, Vocabulary
 from manyheads.interop.directory import load_model
 from manyheads.look.record import recorded_attention
-from manyheads.models.bert import Bert
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
-from manyheads.text.tokenizer import Tokenizer
 
-transformers = pytest.importorskip("transformers")
-
-LINES = ["a dog sleeps under the table", "the cat danced", "ein Hund schläft unter dem Tisch"]
 NO_END = -1
-
-
-@pytest.fixture(scope="module")
-def language_tokenizer():
-    return LanguageTokenizer.train(LINES * 3, 270)
-
-
-@pytest.fixture(scope="module")
-def encoder_tokenizer():
-    return EncoderTokenizer.train(LINES * 3, 60)
-
-
-@pytest.fixture(scope="module")
-def translation_tokenizer():
-    return Tokenizer.train(LINES * 3, 300)
 
 
 def spread(model):
@@ -49,11 +28,10 @@ def spread(model):
     return model.eval()
 
 
-def both(directory, theirs, tokenizer):
+def both(directory, name):
     """A model of theirs, and what is read here of the directory that it is saved in."""
-    theirs.save_pretrained(directory)
-    tokenizer.save(directory)
-    return load_model(directory)[0], theirs
+    theirs = spread(getattr(transformers, name)(KINDS[name].their_config(attn_implementation="eager")))
+    return load_model(saved(directory, theirs))[0], theirs
 
 
 def assert_same(found, expected, rows=None):
@@ -76,28 +54,14 @@ def of_kind(weights, ending):
 # Decoders
 
 
-def gpt(tokenizer):
-    sizes = {"vocab_size": len(tokenizer) + 3, "n_positions": 23, "n_embd": 21, "n_layer": 2, "n_head": 3}
-    ends = {"bos_token_id": tokenizer.end, "eos_token_id": tokenizer.end}
-    return spread(transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **ends, attn_implementation="eager")))
-
-
-def llama(tokenizer):
-    sizes = {"vocab_size": len(tokenizer) + 3, "hidden_size": 36, "num_hidden_layers": 2, "intermediate_size": 37}
-    heads = {"num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 23}
-    ends = {"bos_token_id": 1, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.end}
-    config = transformers.LlamaConfig(**sizes, **heads, **ends, attn_implementation="eager")
-    return spread(transformers.LlamaForCausalLM(config))
-
-
-decoders = pytest.mark.parametrize("make", [gpt, llama])
+decoders = pytest.mark.parametrize("name", ["GPT2LMHeadModel", "LlamaForCausalLM"])
 
 
 @decoders
 @torch.inference_mode()
-def test_weights_of_a_decoder(tmp_path, language_tokenizer, make):
-    ours, theirs = both(tmp_path, make(language_tokenizer), language_tokenizer)
-    ids = torch.randint(1, len(language_tokenizer), (2, 11))
+def test_weights_of_a_decoder(tmp_path, name):
+    ours, theirs = both(tmp_path, name)
+    ids = torch.randint(1, len(WORDS), (2, 11))
     with recorded_attention(ours) as weights:
         ours(ids)
     assert_same(list(weights.values()), theirs(ids, output_attentions=True).attentions)
@@ -105,10 +69,10 @@ def test_weights_of_a_decoder(tmp_path, language_tokenizer, make):
 
 @decoders
 @torch.inference_mode()
-def test_weights_of_a_text_that_is_generated(tmp_path, language_tokenizer, make):
+def test_weights_of_a_text_that_is_generated(tmp_path, name):
     """Step by step through the cache on both sides."""
-    ours, theirs = both(tmp_path, make(language_tokenizer), language_tokenizer)
-    prompts, tokens = torch.randint(1, len(language_tokenizer), (2, 5)), 7
+    ours, theirs = both(tmp_path, name)
+    prompts, tokens = torch.randint(1, len(WORDS), (2, 5)), 7
     generated = theirs.generate(
         prompts,
         do_sample=False,
@@ -137,44 +101,25 @@ def test_weights_of_a_text_that_is_generated(tmp_path, language_tokenizer, make)
 
 
 @pytest.fixture
-def bert(tmp_path, encoder_tokenizer) -> tuple[Bert, object]:
-    sizes = {"hidden_size": 21, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 37}
-    config = transformers.BertConfig(
-        **sizes, max_position_embeddings=27, vocab_size=len(encoder_tokenizer) + 3, attn_implementation="eager"
-    )
-    return both(tmp_path, spread(transformers.BertModel(config)), encoder_tokenizer)
-
-
-def pairs(tokenizer):
-    """Pairs of texts with padding behind: the ids, their lengths, and which of two segments each is of."""
-    texts = tokenizer.encode(["a dog sleeps", "the cat danced under the table", "the dog"])
-    ids = [tokenizer.wrapped(texts[first], texts[second]) for first, second in ((0, 1), (1, 2), (1, 0), (2, 0))]
-    lengths = torch.tensor([len(row) for row in ids])
-    assert len(set(lengths.tolist())) == 3  # and two are of one length, which are packed together
-    padded = torch.full((4, int(lengths.max()) + 2), tokenizer.pad)
-    segments = torch.zeros_like(padded)
-    for row, each in enumerate(ids):
-        padded[row, : len(each)] = torch.tensor(each)
-        segments[row, each.index(tokenizer.separator) + 1 : len(each)] = 1
-    return padded, lengths, segments
+def bert(tmp_path):
+    return both(tmp_path, "BertModel")
 
 
 @pytest.mark.parametrize("way", ["padded", "packed"])
 @torch.inference_mode()
-def test_weights_of_an_encoder_with_two_segments_and_padding(bert, encoder_tokenizer, way):
+def test_weights_of_an_encoder_with_two_segments_and_padding(bert, way):
     ours, theirs = bert
-    ids, lengths, segments = pairs(encoder_tokenizer)
-    real = torch.arange(ids.shape[1]) < lengths[:, None]
+    ids, lengths, inputs = pairs()
     with recorded_attention(ours) as weights:
         getattr(ours, way)(ours.embed(ids), lengths)
-    inputs = {"attention_mask": real.long(), "token_type_ids": segments}
+    real = inputs["attention_mask"].bool()
     assert_same(list(weights.values()), theirs(ids, **inputs, output_attentions=True).attentions, real)
 
 
 @torch.inference_mode()
-def test_weights_of_an_encoder_with_one_text(bert, encoder_tokenizer):
+def test_weights_of_an_encoder_with_one_text(bert):
     ours, theirs = bert
-    ids = torch.tensor([encoder_tokenizer.wrapped(encoder_tokenizer.encode(["a cat under the dog"])[0])])
+    ids = torch.tensor([MARKED.wrapped(MARKED.encode(["a cat under the dog"])[0])])
     with recorded_attention(ours) as weights:
         ours(ids)
     assert_same(list(weights.values()), theirs(ids, output_attentions=True).attentions)
@@ -184,33 +129,25 @@ def test_weights_of_an_encoder_with_one_text(bert, encoder_tokenizer):
 
 
 @pytest.fixture
-def marian(tmp_path, translation_tokenizer):
-    tokenizer = translation_tokenizer
-    config = transformers.MarianConfig(
-        **{"vocab_size": len(tokenizer), "d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "init_std": 0.2},
-        **{"encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40},
-        **{"activation_function": "relu", "pad_token_id": tokenizer.pad, "eos_token_id": tokenizer.end},
-        **{"decoder_start_token_id": tokenizer.pad, "forced_eos_token_id": None, "scale_embedding": True},
-        attn_implementation="eager",
-    )
-    theirs = spread(transformers.MarianMTModel(config))
-    theirs.final_logits_bias[0, tokenizer.end] = 2.0  # so that sentences end
-    return both(tmp_path, theirs, tokenizer)
+def marian(tmp_path):
+    ours, theirs = both(tmp_path, "MarianMTModel")
+    theirs.final_logits_bias[0, PIECES.end] = ours.output.bias[PIECES.end] = 2.0  # so that sentences end
+    return ours, theirs
 
 
-def sources(tokenizer):
+def sources():
     """Padded, and of different lengths."""
-    source = torch.randint(2, tokenizer.pad, (3, 7))
-    source[:, -1] = tokenizer.end
-    source[1, 4:] = tokenizer.pad
-    source[1, 3] = tokenizer.end
+    source = torch.randint(2, PIECES.pad, (3, 7))
+    source[:, -1] = PIECES.end
+    source[1, 4:] = PIECES.pad
+    source[1, 3] = PIECES.end
     return source
 
 
 @torch.inference_mode()
-def test_weights_of_a_translator(marian, translation_tokenizer):
+def test_weights_of_a_translator(marian):
     ours, theirs = marian
-    source, pad = sources(translation_tokenizer), translation_tokenizer.pad
+    source, pad = sources(), PIECES.pad
     target = torch.randint(2, pad, (3, 5))
     with recorded_attention(ours) as weights:
         ours(source, target)
@@ -226,11 +163,11 @@ def test_weights_of_a_translator(marian, translation_tokenizer):
 
 
 @torch.inference_mode()
-def test_weights_of_what_a_beam_search_found(marian, translation_tokenizer):
+def test_weights_of_what_a_beam_search_found(marian):
     """Beams change places while they are searched; the winner's rows are those of its own ids alone."""
     ours, theirs = marian
-    source, tokenizer = sources(translation_tokenizer), translation_tokenizer
-    limits, vocabulary = torch.tensor([9, 6, 9]), Vocabulary(end=tokenizer.end, never=(tokenizer.pad,))
+    source = sources()
+    limits, vocabulary = torch.tensor([9, 6, 9]), Vocabulary(end=PIECES.end, never=(PIECES.pad,))
     with recorded_attention(ours) as weights:
         steps = CachedSteps(ours, *ours.encode(source), 9, 4)
         best = [row[0].ids for row in beam_search(steps, limits, vocabulary, beams=4, alpha=0.6)]
@@ -240,7 +177,7 @@ def test_weights_of_what_a_beam_search_found(marian, translation_tokenizer):
     for row, ids in enumerate(best):
         before = [ours.config.start, *ids][: int(limits[row])]
         lengths.add(len(before))
-        real = source[row] != tokenizer.pad
+        real = source[row] != PIECES.pad
         found = theirs(
             input_ids=source[row : row + 1, real],
             decoder_input_ids=torch.tensor([before]),

@@ -17,29 +17,9 @@ from manyheads.interop.llama2c import convert_llama2c, read_llama2c, read_llama2
 from manyheads.models.llama import Llama
 from manyheads.text.language import LanguageTokenizer
 
-PIECES = [
-    "▁",
-    "e",
-    "t",
-    "a",
-    "o",
-    "n",
-    "c",
-    "h",
-    "s",
-    "l",
-    "r",
-    ".",
-    "é",
-    "▁t",
-    "he",
-    "▁the",
-    "on",
-    "ce",
-    "▁on",
-    "▁once",
-]
-PIECES += ["at", "▁c", "▁cat", "an", "and", "▁and", "er", "ll", "hell", "▁hello", "ello", "tt", "att"]
+PIECES = ["▁", "e", "t", "a", "o", "n", "c", "h", "s", "l", "r", ".", "é"]
+PIECES += ["▁t", "he", "▁the", "on", "ce", "▁on", "▁once", "at", "▁c", "▁cat", "an", "and"]
+PIECES += ["▁and", "er", "ll", "hell", "▁hello", "ello", "tt", "att"]
 SIZES = {"width": 12, "inner": 17, "layers": 2, "heads": 3, "groups": 1, "vocabulary": 259 + len(PIECES), "context": 9}
 
 
@@ -193,16 +173,8 @@ def ids_by_hand(text: str) -> list[int]:
         ids[place : place + 2] = [joined]
 
 
-TEXTS = [
-    "once and the cat",
-    "hello hello.",
-    "  the  the",
-    "othercat\ncattt",
-    "né 🙂 x",
-    "the hell on",
-    "",
-    "</s> and <s>",
-]
+TEXTS = ["once and the cat", "hello hello.", "  the  the", "othercat\ncattt"]
+TEXTS += ["né 🙂 x", "the hell on", "", "</s> and <s>"]
 
 
 @pytest.mark.parametrize("raw_bytes", [True, False])

@@ -6,17 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from checkpoints import MARKED, ours_of, transformers
 from numpy.testing import assert_allclose
 
 from manyheads.core.errors import CheckpointError
 from manyheads.data.readers.examples import read_examples
 from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertConfig, BertEmbedder
-from manyheads.tasks.similarity.use import Embedder, score_pairs
-from manyheads.text.encoder import EncoderTokenizer
+from manyheads.models.bert import Bert, BertEmbedder
+from manyheads.tasks.similarity import Embedder, score_pairs
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
-transformers = pytest.importorskip("transformers")
 
 TEXTS = ["a dog sleeps", "The cat danced under the table", "", "dog", "the the the cat " * 4, "a table sleeps, dog!"]
 poolings = pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
@@ -91,35 +90,25 @@ def test_cosines_follow_what_people_say_of_the_sts_benchmark(ours, examples):
 # Small models of every kind
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> EncoderTokenizer:
-    return EncoderTokenizer.train(["a dog sleeps under the table", "the cat danced"] * 3, 90)
-
-
-def tiny(tokenizer) -> Bert:
-    sizes = {"context": 13, "width": 21, "layers": 2, "heads": 3}
-    body = Bert(BertConfig(vocabulary=len(tokenizer) + 2, separator=tokenizer.separator, **sizes), pooler=False)
-    with torch.no_grad():
-        for parameter in body.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return body
+def tiny() -> Bert:
+    return ours_of("BertModel", context=13)
 
 
 @poolings
 @normalisations
-def test_what_is_saved_here_opens_there(tokenizer, tmp_path, pooling, normalised):
-    model = BertEmbedder(tiny(tokenizer), pooling, normalised, longest=9)
-    save_model(tmp_path / "model", model, tokenizer, "")
+def test_what_is_saved_here_opens_there(tmp_path, pooling, normalised):
+    model = BertEmbedder(tiny(), pooling, normalised, longest=9)
+    save_model(tmp_path / "model", model, MARKED, "")
     theirs = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), device="cpu")
-    ours = Embedder(model, tokenizer)
+    ours = Embedder(model, MARKED)
     assert_allclose(ours(TEXTS), theirs.encode(TEXTS), atol=1e-5)
     assert_allclose(Embedder.load(tmp_path / "model", device="cpu")(TEXTS), ours(TEXTS), atol=1e-6)
     assert_allclose(ours.similarity(TEXTS, TEXTS), theirs.similarity(ours(TEXTS), ours(TEXTS)), atol=1e-5)
 
 
-def saved_there(tokenizer, directory: Path, modules: list) -> "sentence_transformers.SentenceTransformer":
+def saved_there(directory: Path, modules: list) -> "sentence_transformers.SentenceTransformer":
     """A directory as sentence-transformers writes it, of a BERT of transformers' and these modules."""
-    save_model(directory / "bert", tiny(tokenizer), tokenizer, "")
+    save_model(directory / "bert", tiny(), MARKED, "")
     encoder = sentence_transformers.models.Transformer(str(directory / "bert"), max_seq_length=9)
     model = sentence_transformers.SentenceTransformer(modules=[encoder, *modules], device="cpu")
     model.save(str(directory / "theirs"))
@@ -128,24 +117,24 @@ def saved_there(tokenizer, directory: Path, modules: list) -> "sentence_transfor
 
 @poolings
 @normalisations
-def test_what_is_saved_there_opens_here(tokenizer, tmp_path, pooling, normalised):
+def test_what_is_saved_there_opens_here(tmp_path, pooling, normalised):
     pool = sentence_transformers.models.Pooling(21, pooling_mode=pooling)
     norm = [sentence_transformers.models.Normalize()] if normalised else []
-    theirs = saved_there(tokenizer, tmp_path, [pool, *norm])
+    theirs = saved_there(tmp_path, [pool, *norm])
     ours = Embedder.load(tmp_path / "theirs", device="cpu")
     assert (ours.model.pooling, ours.model.normalised, ours.longest) == (pooling, normalised, 9)
     assert_allclose(ours(TEXTS), theirs.encode(TEXTS), atol=1e-5)
 
 
-def test_a_part_that_is_not_known_is_refused(tokenizer, tmp_path):
+def test_a_part_that_is_not_known_is_refused(tmp_path):
     parts = [sentence_transformers.models.Pooling(21), sentence_transformers.models.Dense(21, 5)]
-    saved_there(tokenizer, tmp_path, parts)
+    saved_there(tmp_path, parts)
     with pytest.raises(CheckpointError, match=r"modules\.json names a Dense; only Transformer, Pooling and Normalize"):
         Embedder.load(tmp_path / "theirs", device="cpu")
 
 
-def test_a_pooling_that_is_not_known_is_refused(tokenizer, tmp_path):
-    saved_there(tokenizer, tmp_path, [sentence_transformers.models.Pooling(21, pooling_mode="lasttoken")])
+def test_a_pooling_that_is_not_known_is_refused(tmp_path):
+    saved_there(tmp_path, [sentence_transformers.models.Pooling(21, pooling_mode="lasttoken")])
     with pytest.raises(CheckpointError, match="pools in a way that is not known; known are mean, cls, max"):
         Embedder.load(tmp_path / "theirs", device="cpu")
 
@@ -157,16 +146,16 @@ def test_a_pooling_that_is_not_known_is_refused(tokenizer, tmp_path):
         ("config_sentence_transformers.json", {"default_prompt_name": "query"}),
     ],
 )
-def test_what_would_be_done_to_every_text_first_is_refused(tokenizer, tmp_path, file, change):
-    saved_there(tokenizer, tmp_path, [sentence_transformers.models.Pooling(21)])
+def test_what_would_be_done_to_every_text_first_is_refused(tmp_path, file, change):
+    saved_there(tmp_path, [sentence_transformers.models.Pooling(21)])
     path = tmp_path / "theirs" / file
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(CheckpointError, match=f"{next(iter(change))} = "):
         Embedder.load(tmp_path / "theirs", device="cpu")
 
 
-def test_a_model_within_another_is_pooled_as_it_says_itself(tokenizer, tmp_path):
+def test_a_model_within_another_is_pooled_as_it_says_itself(tmp_path):
     for path, pooling in ((tmp_path / "outer", "cls"), (tmp_path / "outer" / "inner", "max")):
-        save_model(path, BertEmbedder(tiny(tokenizer), pooling), tokenizer, "")
+        save_model(path, BertEmbedder(tiny(), pooling), MARKED, "")
     assert Embedder.load(tmp_path / "outer" / "inner", device="cpu").model.pooling == "max"
     assert Embedder.load(tmp_path / "outer", device="cpu").model.pooling == "cls"

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,31 +14,9 @@ SOURCE = ROOT / "src" / "manyheads"
 FILES = sorted(SOURCE.rglob("*.py"))
 TOOLS = sorted((ROOT / "tools").rglob("*.py"))
 COMMANDS = [
-    [],
-    ["train"],
-    ["train", "translate"],
-    ["train", "language"],
-    ["train", "masked"],
-    ["train", "classify"],
-    ["train", "tag"],
-    ["train", "similarity"],
-    ["train", "answer"],
-    ["translate"],
-    ["generate"],
-    ["fill"],
-    ["classify"],
-    ["tag"],
-    ["embed"],
-    ["similar"],
-    ["answer"],
-    ["look"],
-    ["walk"],
-    ["align"],
-    ["prune"],
-    ["evaluate"],
-    ["selfcheck"],
-    ["prove-resume"],
-    ["demo"],
+    *([], ["train"], ["translate"], ["generate"], ["fill"], ["classify"], ["tag"], ["embed"], ["similar"], ["answer"]),
+    *(["train", each] for each in ("translate", "language", "masked", "classify", "tag", "similarity", "answer")),
+    *(["look"], ["walk"], ["align"], ["prune"], ["evaluate"], ["selfcheck"], ["prove-resume"], ["demo"]),
 ]
 HEAVY = ("torch", "numpy", "safetensors", "tokenizers", "sacrebleu", "matplotlib", "sklearn", "scipy", "seqeval")
 
@@ -58,7 +35,7 @@ def passes(*command: str) -> None:
     assert done.returncode == 0, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
 
 
-def test_help_of_no_command_imports_torch():
+def test_help_answers_soon_since_no_command_imports_what_is_heavy_for_it():
     """All of them in one process, which would remember the first that does."""
     script = f"""
 import contextlib, io, sys
@@ -70,26 +47,14 @@ for command in {COMMANDS!r}:
     assert "Usage" in shown.getvalue(), command
     heavy = [name for name in {HEAVY!r} if name in sys.modules]
     assert not heavy, f"{{command}} imports {{heavy}}"
+import manyheads.nn.norms
+assert "torch" in sys.modules  # and the test can tell
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "command",
-    [[], ["train", "translate"], ["train", "language"], ["train", "classify"], ["generate"], ["classify"]],
-    ids=" ".join,
-)
-def test_help_answers_in_half_a_second(command):
-    seconds = []
-    for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "manyheads", *command, "--help"], capture_output=True, check=True)
-        seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 0.5
-
-
-def test_importing_the_package_is_quick_and_its_names_resolve():
+def test_importing_the_package_imports_no_torch_and_its_names_resolve():
     script = """
 import sys
 import manyheads

@@ -4,6 +4,7 @@ from itertools import chain
 
 import pytest
 import torch
+from helpers import randomised
 
 from manyheads.generate import score
 from manyheads.generate.score import Scored, log_probabilities, windows
@@ -15,11 +16,7 @@ V, CONTEXT = 17, 9
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(3)
-    model = GPT(GPTConfig(vocabulary=V, context=CONTEXT, width=12, layers=2, heads=3, inner=14)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.4 * torch.randn_like(parameter))
-    return model
+    return randomised(GPT(GPTConfig(vocabulary=V, context=CONTEXT, width=12, layers=2, heads=3, inner=14)), 0.4)
 
 
 def rows(count):

@@ -1,5 +1,7 @@
 import sys
 import warnings
+from collections import namedtuple
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,6 +12,9 @@ from manyheads.core.errors import ConfigError, MissingExtra
 from manyheads.look import drawing
 from manyheads.look.drawing import save_figure
 from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
+from manyheads.look.position_figures import draw
+from manyheads.look.positions import study
+from manyheads.look.reliability import reliability
 
 pytest.importorskip("matplotlib")
 
@@ -26,6 +31,7 @@ def softmax(*shape: int) -> np.ndarray:
     return values / values.sum(axis=-1, keepdims=True)
 
 
+Bin = namedtuple("Bin", "low high count confidence accuracy")
 DRAWN = {
     "heat map": lambda title, **axes: heat_map(softmax(3, 5), tokens(3), tokens(5), title=title, **axes),
     "bars": lambda title, **axes: bars([0.5, -0.25, 0.0], tokens(3), title=title, xlabel="loss", **axes),
@@ -40,6 +46,15 @@ WHOLE = {
         softmax(2, 3, 5, 7), tokens(5), tokens(7), title=title, layers=[0, 4], heads=[1, 2, 6]
     ),
 }
+
+
+SAVED = {
+    **{name: lambda path, title, draw=draw: save_figure(draw(title), path) for name, draw in WHOLE.items()},
+    "positions": lambda path, title: save_figure(draw([replace(study("alibi", positions=5), title=title)]), path),
+}
+saved_figures = pytest.mark.parametrize("save", SAVED.values(), ids=SAVED)
+EVERY = SAVED | {"reliability": lambda path, title: reliability([Bin(0.8, 0.9, 30, 0.85, 0.5)], 0.35, path, title)}
+every_picture = pytest.mark.parametrize("save", EVERY.values(), ids=EVERY)
 
 
 def rendered(figure):
@@ -256,8 +271,11 @@ def test_tensors_are_drawn_as_arrays_are():
 
 
 def test_weights_of_nothing_and_numbers_that_are_none_are_drawn(tmp_path):
-    save_figure(heat_map(np.zeros((3, 2)), tokens(3), tokens(2), title="A title"), tmp_path / "a.png")
-    save_figure(heat_map([[np.nan, 0.5]], ["a"], tokens(2), title="A title"), tmp_path / "b.png")
+    for name, weights in {"a.png": np.zeros((3, 2)), "b.png": np.array([[np.nan, 0.5]])}.items():
+        axes = heat_map(weights, tokens(len(weights)), tokens(2), title="A title")
+        save_figure(axes, tmp_path / name)
+        assert np.array_equal(axes.images[0].get_array().filled(np.nan), weights, equal_nan=True)
+        assert [text.get_text() for text in axes.texts] == [f"{weight:.2f}" for weight in weights.flat]
 
 
 @pytest.mark.parametrize(
@@ -287,22 +305,22 @@ def test_sizes_that_do_not_fit_are_one_sentence(draw, said):
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.PNG", b"\x89PNG")])
-@pytest.mark.parametrize("drawn", WHOLE)
-def test_the_ending_chooses_the_format_and_letters_no_font_has_are_no_noise(tmp_path, name, begins, drawn):
+@saved_figures
+def test_the_ending_chooses_the_format_and_letters_no_font_has_are_no_noise(tmp_path, name, begins, save):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_figure(WHOLE[drawn]("日本 A title"), tmp_path / name)
+        save(tmp_path / name, "日本 A title")
     assert (tmp_path / name).read_bytes().startswith(begins)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("drawn", WHOLE)
-def test_text_stays_text_a_dollar_a_dollar_and_the_same_picture_the_same_file(tmp_path, drawn):
+@saved_figures
+def test_text_stays_text_a_dollar_a_dollar_and_the_same_picture_the_same_file(tmp_path, save):
     for name in ("a.svg", "b.svg"):
-        save_figure(WHOLE[drawn]("costs $5 or $6"), tmp_path / name)
+        save(tmp_path / name, "costs $5 or $6")
     written = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert ">costs $5 or $6<" in written
-    assert drawn == "head grid" or ">quick1<" in written
+    assert save not in (SAVED[name] for name in DRAWN) or ">quick1<" in written
     assert (tmp_path / "b.svg").read_text(encoding="utf-8") == written
 
 
@@ -327,15 +345,16 @@ def test_axes_in_a_figure_within_a_figure_are_saved_with_all_of_it(tmp_path):
     assert ">beside it<" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
-def test_other_endings_are_refused_and_so_is_what_cannot_be_written(tmp_path):
-    axes = bars([1.0], ["a"], title="A title", xlabel="x")
-    with pytest.raises(ConfigError, match=r"^the picture .*a\.gif must end in \.png or \.svg$"):
-        save_figure(axes, tmp_path / "a.gif")
-    with pytest.raises(ConfigError, match=r"nowhere/a\.png cannot be written: there is no folder .*nowhere$"):
-        save_figure(axes, tmp_path / "nowhere" / "a.png")
+@saved_figures
+def test_other_endings_are_refused_and_so_is_what_cannot_be_written(tmp_path, save):
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(ConfigError, match=r"folder\.png is a folder; name a file$"):
-        save_figure(axes, tmp_path / "folder.png")
+    for name, said in {
+        "a.gif": r"^the picture .*a\.gif must end in \.png or \.svg$",
+        "nowhere/a.png": r"nowhere/a\.png cannot be written: there is no folder .*nowhere$",
+        "folder.png": r"folder\.png is a folder; name a file$",
+    }.items():
+        with pytest.raises(ConfigError, match=said):
+            save(tmp_path / name, "A title")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
 
 
@@ -372,21 +391,22 @@ def test_a_head_that_was_removed_says_so_in_its_panel():
     assert [place for place, texts in enumerate(written) if "removed" in texts] == [5]
 
 
-@pytest.mark.parametrize("drawn", WHOLE)
-def test_drawing_leaves_the_settings_of_matplotlib_alone(tmp_path, drawn):
+@every_picture
+def test_drawing_leaves_the_settings_of_matplotlib_alone(tmp_path, save):
     import matplotlib
 
     with matplotlib.rc_context({"font.size": 7, "font.family": ["serif"]}):
         before, filters = dict(matplotlib.rcParams), list(warnings.filters)
-        save_figure(WHOLE[drawn]("A title"), tmp_path / "a.png")
+        save(tmp_path / "a.png", "A title")
         assert dict(matplotlib.rcParams) == before
         assert warnings.filters == filters
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
 
 
-@pytest.mark.parametrize("drawn", WHOLE)
-def test_without_matplotlib_a_sentence_says_what_to_do(monkeypatch, drawn):
-    WHOLE[drawn]("A title")
+@every_picture
+def test_without_matplotlib_a_sentence_says_what_to_do(monkeypatch, tmp_path, save):
+    save(tmp_path / "a.png", "A title")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"^A picture needs matplotlib, .* pip install 'manyheads\[look\]'$"):
-        WHOLE[drawn]("A title")
+        save(tmp_path / "b.png", "A title")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]

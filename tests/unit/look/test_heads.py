@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from helpers import spread_bert, spread_gpt, spread_llama, spread_transformer
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
@@ -14,43 +15,16 @@ from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
 from manyheads.look.heads import head_named, heads_off
 from manyheads.look.parts import attentions
 from manyheads.look.record import recorded_attention
-from manyheads.models.bert import Bert, BertConfig, MaskedBert
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.bert import MaskedBert
 from manyheads.ops.attention import sdpa
 
-SIZES = {"vocabulary": 31, "width": 24, "layers": 2, "heads": 3}
 END = 1
 IDS = torch.tensor([[5, 9, 30, 8, 4, 11, 2], [3, 3, 17, 22, 6, 9, 13]])
 SOURCE = torch.tensor([[6, 13, 11, 7, END], [8, 29, END, 0, 0]])
 
 
-def spread(model):
-    """Weights so large that each head finds something of its own."""
-    for part in attentions(model):
-        part.module.projection.weight.data.normal_(std=0.5)
-    return model.eval()
-
-
-def gpt() -> GPT:
-    torch.manual_seed(3)
-    return spread(GPT(GPTConfig(**SIZES, context=32, dropout=0.0, attention_dropout=0.0)))
-
-
-def llama() -> Llama:
-    torch.manual_seed(4)
-    return spread(Llama(LlamaConfig(**{**SIZES, "heads": 6}, key_value_heads=2, context=32)))
-
-
 def masked() -> MaskedBert:
-    torch.manual_seed(5)
-    return spread(MaskedBert(BertConfig(**SIZES, context=32)))
-
-
-def transformer() -> Transformer:
-    torch.manual_seed(6)
-    return spread(Transformer(TransformerConfig(**SIZES, decoder_layers=3, inner=36)))
+    return spread_bert(MaskedBert)
 
 
 def without_columns(model, names_and_heads: list[tuple[str, int]]):
@@ -73,11 +47,11 @@ def kernels(model) -> list:
 @pytest.mark.parametrize(
     ("make", "heads", "same"),
     [
-        (gpt, [(1, 2)], [("blocks.1.attention", 2)]),
-        (gpt, [(0, 0), (0, 2)], [("blocks.0.attention", 0), ("blocks.0.attention", 2)]),
-        (gpt, [(1, 1), (0, 2)], [("blocks.0.attention", 2), ("blocks.1.attention", 1)]),
-        (gpt, [("self", 0, 1)], [("blocks.0.attention", 1)]),
-        (llama, [(0, 4), (1, 0)], [("blocks.0.attention", 4), ("blocks.1.attention", 0)]),
+        (spread_gpt, [(1, 2)], [("blocks.1.attention", 2)]),
+        (spread_gpt, [(0, 0), (0, 2)], [("blocks.0.attention", 0), ("blocks.0.attention", 2)]),
+        (spread_gpt, [(1, 1), (0, 2)], [("blocks.0.attention", 2), ("blocks.1.attention", 1)]),
+        (spread_gpt, [("self", 0, 1)], [("blocks.0.attention", 1)]),
+        (spread_llama, [(0, 4), (1, 0)], [("blocks.0.attention", 4), ("blocks.1.attention", 0)]),
         (masked, [(1, 0)], [("body.blocks.1.attention", 0)]),
     ],
 )
@@ -102,7 +76,7 @@ def test_a_head_that_is_off_is_one_that_the_output_projection_does_not_read(make
 )
 @torch.inference_mode()
 def test_each_kind_of_a_translator_has_layers_of_its_own(head, name):
-    model = transformer()
+    model = spread_transformer()
     expected = without_columns(model, [(name, head[2])])(SOURCE, IDS)
     with heads_off(model, [head]):
         assert [part.name for part in attentions(model) if part.module.kernel is not sdpa] == [name]
@@ -113,9 +87,7 @@ def test_each_kind_of_a_translator_has_layers_of_its_own(head, name):
 
 @torch.inference_mode()
 def test_rows_without_padding_too():
-    torch.manual_seed(7)
-    model = spread(Bert(BertConfig(**SIZES, context=11)))
-    lengths = torch.tensor([7, 4])
+    model, lengths = spread_bert(), torch.tensor([7, 4])
     expected = without_columns(model, [("blocks.0.attention", 1)])(IDS, lengths)
     with heads_off(model, [(0, 1)]):
         found = model(IDS, lengths)
@@ -125,7 +97,7 @@ def test_rows_without_padding_too():
 
 @torch.inference_mode()
 def test_no_head_at_all_changes_nothing():
-    model = gpt()
+    model = spread_gpt()
     with heads_off(model, []):
         assert kernels(model) == [sdpa, sdpa]
 
@@ -136,29 +108,29 @@ def test_no_head_at_all_changes_nothing():
 @pytest.mark.parametrize(
     ("make", "head", "said"),
     [
-        (gpt, (2, 0), "there is no layer 2; the model has 2, counted from 0"),
-        (gpt, (-1, 0), "there is no layer -1; the model has 2"),
-        (gpt, (0, 3), "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
-        (gpt, ("cross", 0, 1), r"cross\.0\.1 is not a head of this model; write layer\.head, such as 0\.3"),
-        (gpt, (0,), "^0 is not a head of this model"),
-        (gpt, 0, "^0 is not a head of this model; write .* in Python as a tuple of these parts$"),
-        (transformer, (0, 1), r"^0\.1 is not .* write cross\.0\.3 or decoder\.0\.3 or encoder\.0\.3"),
-        (transformer, ("self", 0, 1), "is not a head of this model; write"),
-        (transformer, ("encoder", 2, 0), "there is no layer 2; the model has 2"),  # as the decoder has
-        (transformer, ("cross", 3, 0), "there is no layer 3; the model has 3"),
-        (transformer, ("decoder", 2, 3), "there is no head 3 in layer 2 of decoder self-attention, which has 3"),
+        (spread_gpt, (2, 0), "there is no layer 2; the model has 2, counted from 0"),
+        (spread_gpt, (-1, 0), "there is no layer -1; the model has 2"),
+        (spread_gpt, (0, 3), "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
+        (spread_gpt, ("cross", 0, 1), r"cross\.0\.1 is not a head of this model; write layer\.head, such as 0\.3"),
+        (spread_gpt, (0,), "^0 is not a head of this model"),
+        (spread_gpt, 0, "^0 is not a head of this model; write .* in Python as a tuple of these parts$"),
+        (spread_transformer, (0, 1), r"^0\.1 is not .* write cross\.0\.3 or decoder\.0\.3 or encoder\.0\.3"),
+        (spread_transformer, ("self", 0, 1), "is not a head of this model; write"),
+        (spread_transformer, ("encoder", 2, 0), "there is no layer 2; the model has 2"),  # as the decoder has
+        (spread_transformer, ("cross", 3, 0), "there is no layer 3; the model has 3"),
+        (spread_transformer, ("decoder", 2, 3), "there is no head 3 in layer 2 of decoder self-attention, which has 3"),
     ],
 )
 def test_heads_that_are_not_there_are_refused_before_any_is_off(make, head, said):
     model = make()
-    there = ("cross", 0, 0) if make is transformer else (0, 0)
+    there = ("cross", 0, 0) if make is spread_transformer else (0, 0)
     with pytest.raises(ConfigError, match=said), heads_off(model, [there, head]):
         pass
     assert set(kernels(model)) == {sdpa}
 
 
 def test_a_head_that_was_removed_is_refused_by_its_number():
-    model = gpt()
+    model = spread_gpt()
     model.blocks[1].attention.remove([1])
     said = "there is no head 1 in layer 1 of self-attention, which has 0, 2; others were removed"
     with pytest.raises(ConfigError, match=said), heads_off(model, [(1, 1)]):
@@ -167,7 +139,7 @@ def test_a_head_that_was_removed_is_refused_by_its_number():
 
 @torch.inference_mode()
 def test_numbers_stay_those_of_the_whole_model_once_heads_were_removed():
-    model = gpt()
+    model = spread_gpt()
     expected = without_columns(model, [("blocks.1.attention", 0), ("blocks.1.attention", 2)])(IDS)
     model.blocks[1].attention.remove([0])
     with heads_off(model, [(1, 2)]):
@@ -197,7 +169,7 @@ def test_what_is_no_head_is_refused_with_an_example(name):
 
 
 def test_kernels_are_put_back_after_an_error():
-    model = transformer()
+    model = spread_transformer()
 
     def fail():
         with heads_off(model, [("cross", 0, 1), ("encoder", 1, 0)]):
@@ -211,7 +183,7 @@ def test_kernels_are_put_back_after_an_error():
 
 @torch.inference_mode()
 def test_blocks_within_blocks_add_up():
-    model = gpt()
+    model = spread_gpt()
     expected = without_columns(model, [("blocks.0.attention", 0), ("blocks.0.attention", 1)])(IDS)
     with heads_off(model, [(0, 0)]):
         one = kernels(model)
@@ -222,7 +194,7 @@ def test_blocks_within_blocks_add_up():
 
 @torch.inference_mode()
 def test_a_head_that_is_off_is_recorded_all_the_same():
-    model = gpt()
+    model = spread_gpt()
     with recorded_attention(model) as whole:
         model(IDS)
     expected = without_columns(model, [("blocks.0.attention", 2)])(IDS)
@@ -242,7 +214,7 @@ def test_a_head_that_is_off_is_recorded_all_the_same():
 # Generation
 
 
-@pytest.mark.parametrize("make", [gpt, llama])
+@pytest.mark.parametrize("make", [spread_gpt, spread_llama])
 @torch.inference_mode()
 def test_texts_through_the_cache_are_those_without_it(make):
     model, prompts, limits = make(), [[5, 6, 7, 8, 9], [10, 11], [12]], torch.tensor([4, 9, 7])
@@ -259,7 +231,7 @@ def test_texts_through_the_cache_are_those_without_it(make):
 @pytest.mark.parametrize("beams", [1, 4])
 @torch.inference_mode()
 def test_translations_through_the_cache_are_those_without_it(beams):
-    model, limits, vocabulary = transformer(), torch.tensor([9, 6]), Vocabulary(end=END, never=(0,))
+    model, limits, vocabulary = spread_transformer(), torch.tensor([9, 6]), Vocabulary(end=END, never=(0,))
     heads = [("cross", 0, 1), ("decoder", 1, 2), ("encoder", 0, 0)]
     names = [("decoder.blocks.0.cross_attention", 1), ("decoder.blocks.1.self_attention", 2)]
     same = without_columns(model, [*names, ("encoder.blocks.0.self_attention", 0)])
@@ -280,7 +252,7 @@ def test_translations_through_the_cache_are_those_without_it(beams):
 
 
 def test_no_gradient_reaches_a_head_that_is_off_and_the_others_learn():
-    model = gpt().train()
+    model = spread_gpt().train()
     with heads_off(model, [(0, 1)]):
         model(IDS).logsumexp(dim=-1).sum().backward()
     module, width = model.blocks[0].attention, 8

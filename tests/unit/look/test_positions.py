@@ -245,14 +245,6 @@ def test_one_number_far_from_all_others_leaves_them_their_colours():
     assert axes.images[0].colorbar.extend == "both"
 
 
-def test_drawing_leaves_the_settings_of_matplotlib_alone():
-    matplotlib = pytest.importorskip("matplotlib")
-    with matplotlib.rc_context({"font.size": 7}):
-        before = dict(matplotlib.rcParams)
-        draw([study("alibi", positions=5)])
-        assert dict(matplotlib.rcParams) == before
-
-
 def test_numbers_need_no_matplotlib_and_a_picture_says_that_it_does(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     found = study("alibi", positions=5)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from helpers import positions, spread_bert, spread_gpt, spread_llama, spread_transformer
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
@@ -13,42 +14,15 @@ from manyheads.look import record
 from manyheads.look.heads import heads_off
 from manyheads.look.parts import attentions
 from manyheads.look.record import recorded_attention
-from manyheads.models.bert import Bert, BertConfig
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.nn.positions import KINDS, PositionsConfig
 from manyheads.ops.attention import sdpa
 
-SIZES = {"vocabulary": 31, "width": 24, "layers": 2, "heads": 3}
 END = 1
 
 
-def gpt(**changes) -> GPT:
-    torch.manual_seed(3)
-    return _spread(GPT(GPTConfig(**SIZES, context=32, **changes)).eval())
-
-
-def llama() -> Llama:
-    torch.manual_seed(4)
-    return _spread(Llama(LlamaConfig(**{**SIZES, "heads": 6}, key_value_heads=2, context=32)).eval())
-
-
-def transformer(**changes) -> Transformer:
-    torch.manual_seed(5)
-    return _spread(Transformer(TransformerConfig(**SIZES, inner=36, **changes)).eval())
-
-
-def _spread(model):
-    """Weights so large that attention is far from even, and wrong weights far from right ones."""
-    for part in attentions(model):
-        part.module.projection.weight.data.normal_(std=0.6)
-    return model
-
-
-@pytest.mark.parametrize("make", [gpt, llama])
+@pytest.mark.parametrize("make", [spread_gpt, spread_llama])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_the_output_is_bit_for_bit_that_of_the_kernel(make, mode):
     model, ids = make(), torch.randint(31, (2, 13))
@@ -99,7 +73,7 @@ def test_a_kernel_that_computes_something_else_is_warned_of(monkeypatch, error, 
 def test_heads_that_are_off_do_not_count_as_a_difference(monkeypatch, outside):
     said = []
     monkeypatch.setattr(record, "warn", said.append)
-    model, ids = gpt(), torch.randint(31, (2, 9))
+    model, ids = spread_gpt(), torch.randint(31, (2, 9))
     for heads in (None, [1, 2], [2]):  # also where all that are looked at are off
         if outside:
             with heads_off(model, [(0, 2), (1, 0)]), recorded_attention(model, heads=heads) as weights:
@@ -113,7 +87,7 @@ def test_heads_that_are_off_do_not_count_as_a_difference(monkeypatch, outside):
 
 @torch.inference_mode()
 def test_recordings_within_recordings_see_the_same():
-    model, ids = gpt(), torch.randint(31, (2, 9))
+    model, ids = spread_gpt(), torch.randint(31, (2, 9))
     with recorded_attention(model) as one, recorded_attention(model, layers=[1]) as other:
         model(ids)
     assert list(other) == ["blocks.1.attention"]
@@ -122,7 +96,7 @@ def test_recordings_within_recordings_see_the_same():
 
 @torch.inference_mode()
 def test_heads_switched_off_in_blocks_within_blocks_do_not_count_either():
-    model, ids = gpt(), torch.randint(31, (2, 9))
+    model, ids = spread_gpt(), torch.randint(31, (2, 9))
     with heads_off(model, [(0, 2)]), heads_off(model, [(0, 1)]), recorded_attention(model) as weights:
         model(ids)
     assert weights.largest_difference < 1e-5
@@ -130,7 +104,7 @@ def test_heads_switched_off_in_blocks_within_blocks_do_not_count_either():
 
 @torch.inference_mode()
 def test_a_recording_within_another_does_not_count_heads_that_are_off_either():
-    model, ids = gpt(), torch.randint(31, (2, 9))
+    model, ids = spread_gpt(), torch.randint(31, (2, 9))
     with heads_off(model, [(0, 2)]), recorded_attention(model), recorded_attention(model) as weights:
         model(ids)
     assert weights.largest_difference < 1e-5
@@ -144,7 +118,7 @@ def test_nothing_is_compared_while_the_kernel_drops_weights():
     assert_close(weights[""].sum(dim=-1), torch.ones(2, 3, 5))
 
 
-@pytest.mark.parametrize("make", [gpt, llama, lambda: gpt(positions=PositionsConfig(kind="alibi"))])
+@pytest.mark.parametrize("make", [spread_gpt, spread_llama, lambda: spread_gpt(positions=positions("alibi"))])
 def test_layers_and_heads_asked_for_alone(make):
     model, ids = make(), torch.randint(31, (2, 7))
     with recorded_attention(model) as everything:
@@ -163,7 +137,7 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     monkeypatch.setattr(
         record, "attention_weights", lambda *given, **how: computed.append(compute(*given, **how)) or computed[-1]
     )
-    model = gpt()
+    model = spread_gpt()
     with recorded_attention(model, layers=[0], heads=[1]):
         model(torch.randint(31, (1, 9)))
     assert [tuple(each.shape) for each in computed] == [(1, 1, 9, 9)]
@@ -182,12 +156,12 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     ],
 )
 def test_layers_and_heads_that_do_not_exist_are_refused(asked, said):
-    with pytest.raises(ConfigError, match=said), recorded_attention(gpt(), **asked):
+    with pytest.raises(ConfigError, match=said), recorded_attention(spread_gpt(), **asked):
         pass
 
 
 def test_heads_named_twice_are_one():
-    model, ids = gpt(), torch.randint(31, (2, 7))
+    model, ids = spread_gpt(), torch.randint(31, (2, 7))
     with recorded_attention(model, layers=[1, 1], heads=[2, 0, 2]) as twice:
         model(ids)
     with recorded_attention(model, layers=[1], heads=[0, 2]) as once:
@@ -198,7 +172,7 @@ def test_heads_named_twice_are_one():
 
 
 def test_a_recording_knows_which_attentions_were_asked_for():
-    model = transformer()
+    model = spread_transformer()
     with recorded_attention(model, layers=[1]) as weights:
         pass
     names = [f"{each}.blocks.1.self_attention" for each in ("encoder", "decoder")]
@@ -210,7 +184,7 @@ def test_a_recording_knows_which_attentions_were_asked_for():
 
 
 def test_a_recording_of_nothing_shows_itself_too():
-    model = gpt()
+    model = spread_gpt()
     with recorded_attention(model) as weights:
         assert "<iframe" not in weights._repr_html_()
         model(torch.randint(31, (1, 5)))
@@ -269,7 +243,7 @@ def test_a_model_without_attention_is_refused():
 
 
 def test_kernels_and_hooks_are_put_back_after_an_error():
-    model = gpt()
+    model = spread_gpt()
 
     def fail():
         with recorded_attention(model):
@@ -281,7 +255,7 @@ def test_kernels_and_hooks_are_put_back_after_an_error():
 
 
 def test_what_was_recorded_before_an_error_is_kept():
-    model, ids = gpt(), torch.randint(31, (2, 7))
+    model, ids = spread_gpt(), torch.randint(31, (2, 7))
     with recorded_attention(model) as whole:
         model(ids)
     kept = []
@@ -312,7 +286,7 @@ def test_what_was_recorded_before_an_error_is_kept():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pieces_through_the_cache_are_joined_into_one_matrix(kind):
-    model = gpt(positions=PositionsConfig(kind=kind))
+    model = spread_gpt(positions=PositionsConfig(kind=kind))
     ids = torch.randint(31, (2, 9))
     with torch.inference_mode(), recorded_attention(model) as whole:
         model(ids)
@@ -326,7 +300,7 @@ def test_pieces_through_the_cache_are_joined_into_one_matrix(kind):
 
 
 def test_a_recording_that_begins_in_mid_text_has_the_rows_it_saw():
-    model, ids, cache = gpt(), torch.randint(31, (2, 9)), Cache(12)
+    model, ids, cache = spread_gpt(), torch.randint(31, (2, 9)), Cache(12)
     with torch.inference_mode():
         with recorded_attention(model) as whole:
             model(ids)
@@ -338,7 +312,7 @@ def test_a_recording_that_begins_in_mid_text_has_the_rows_it_saw():
 
 
 def test_a_second_text_takes_the_place_of_the_first():
-    model = gpt()
+    model = spread_gpt()
     with torch.inference_mode(), recorded_attention(model) as weights:
         model(torch.randint(31, (1, 9)), cache=Cache(12))
         model(torch.randint(31, (3, 4)), cache=Cache(12))
@@ -347,7 +321,7 @@ def test_a_second_text_takes_the_place_of_the_first():
 
 @torch.inference_mode()
 def test_texts_written_by_turns_are_refused():
-    model, one, other = gpt(), Cache(12), Cache(12)
+    model, one, other = spread_gpt(), Cache(12), Cache(12)
     with recorded_attention(model):
         for cache in (one, other, other):
             model(torch.randint(31, (1, 3)), cache=cache)
@@ -358,7 +332,7 @@ def test_texts_written_by_turns_are_refused():
 
 @torch.inference_mode()
 def test_a_text_that_outgrows_the_context_is_refused():
-    model, prompt, never = gpt(), [5, 6, 7], Vocabulary(end=-1)
+    model, prompt, never = spread_gpt(), [5, 6, 7], Vocabulary(end=-1)
 
     def written(tokens: int) -> int:
         steps = PromptSteps(model, [prompt], 64)
@@ -373,7 +347,7 @@ def test_a_text_that_outgrows_the_context_is_refused():
         written(36)
 
 
-@pytest.mark.parametrize("make", [gpt, llama])
+@pytest.mark.parametrize("make", [spread_gpt, spread_llama])
 def test_prompts_of_different_lengths_and_what_follows_them(make):
     """Rows end at different times and leave the batch; each has the weights it would have alone, in one pass."""
     model, prompts, limits = make(), [[5, 6, 7, 8, 9], [10, 11], [12], [13, 14, 15]], torch.tensor([2, 6, 4, 1])
@@ -394,7 +368,7 @@ def test_prompts_of_different_lengths_and_what_follows_them(make):
 
 @pytest.mark.parametrize("samples", [1, 3])
 def test_samples_of_one_prompt_share_its_beginning(samples):
-    model, prompt = gpt(), [5, 6, 7]
+    model, prompt = spread_gpt(), [5, 6, 7]
     generator = torch.Generator().manual_seed(1)
 
     def choose(logits, rows):
@@ -431,7 +405,7 @@ def searched(model, beams: int):
 @pytest.mark.parametrize("changes", [{}, {"positions": PositionsConfig(kind="relative")}, {"norm_order": "pre"}])
 def test_the_weights_of_a_search_are_those_of_what_won(beams, changes):
     """Teacher-forced through the model without a cache, the winner has the same weights."""
-    model = transformer(**changes)
+    model = spread_transformer(**changes)
     sources, limits, found, weights = searched(model, beams)
     lengths = set()
     for row, (source, hypothesis) in enumerate(zip(sources, found)):
@@ -448,7 +422,7 @@ def test_the_weights_of_a_search_are_those_of_what_won(beams, changes):
 
 
 def test_beams_of_a_language_model_too():
-    model, prompt = gpt(), [5, 6, 7]
+    model, prompt = spread_gpt(), [5, 6, 7]
     with torch.inference_mode(), recorded_attention(model) as weights:
         steps = PromptSteps(model, [prompt], 16, 4)
         best = beam_search(steps, torch.tensor([7]), Vocabulary(end=END), beams=4, alpha=0.6)[0][0]
@@ -460,7 +434,7 @@ def test_beams_of_a_language_model_too():
 
 
 def test_a_search_finds_the_same_while_it_is_watched():
-    model = transformer()
+    model = spread_transformer()
     vocabulary, source = Vocabulary(end=END, never=(0,)), torch.tensor([[3, 4, 5, END]])
 
     def search():
@@ -476,8 +450,7 @@ def test_a_search_finds_the_same_while_it_is_watched():
 
 
 def test_rows_without_padding_are_recorded_as_they_are_computed():
-    torch.manual_seed(6)
-    model = _spread(Bert(BertConfig(**SIZES, context=11)).eval())
+    model = spread_bert()
     ids, lengths = torch.randint(31, (4, 9)), torch.tensor([9, 4, 6, 4])
     expected = model(ids, lengths)
     with recorded_attention(model) as weights:

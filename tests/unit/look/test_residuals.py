@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from helpers import randomised
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -47,14 +48,6 @@ WORDLESS = {
     "bert's labels": lambda: BertClassifier(Bert(BERT), ("good", "bad")),
     "a decoder's labels": lambda: DecoderClassifier(GPT(SMALL), ("good", "bad")),
 }
-
-
-def randomised(model):
-    """Norms that are one and biases that are zero would hide mistakes."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model.eval()
 
 
 def hooks(model: nn.Module) -> int:

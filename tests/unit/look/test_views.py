@@ -3,22 +3,20 @@
 import numpy as np
 import pytest
 import torch
+from helpers import spread_gpt, spread_transformer
 
 from manyheads.core.errors import ConfigError
 from manyheads.look.record import recorded_attention
 from manyheads.look.views import View, views_of
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.gpt import GPT
 
-SIZES = {"vocabulary": 31, "width": 24, "heads": 3}
 TOKENS = [f"t{place}" for place in range(5)]
 SOURCE = [f"s{place}" for place in range(7)]
 IDS = torch.randint(31, (2, 5), generator=torch.Generator().manual_seed(1))
 
 
 def gpt() -> GPT:
-    torch.manual_seed(2)
-    return GPT(GPTConfig(**SIZES, layers=4, context=8)).eval()
+    return spread_gpt(layers=4)
 
 
 def test_layers_and_heads_that_were_asked_for_keep_their_numbers():
@@ -49,8 +47,7 @@ def test_heads_that_were_removed_look_at_nothing_and_the_others_stay_in_their_pl
 
 
 def test_a_translator_s_recording_has_its_three_kinds_and_needs_both_texts():
-    torch.manual_seed(3)
-    model = Transformer(TransformerConfig(**SIZES, layers=2, decoder_layers=3, inner=20)).eval()
+    model = spread_transformer()
     source = torch.randint(31, (1, 7))
     with torch.inference_mode(), recorded_attention(model, layers=[1, 2]) as weights:
         model(source, IDS[:1])

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
-from manyheads.nn.positions import Alibi, Buckets, Relative, Rotary
+from manyheads.nn.positions import Alibi, Relative, Rotary
 from manyheads.ops.attention import reference, sdpa
 
 B, T, S, W, H = 2, 5, 7, 12, 3
@@ -101,27 +101,11 @@ def test_grouped_queries_are_whole_heads_with_equal_keys_and_values(x, memory):
 
 
 POSITIONS = {
-    "none": lambda: None,
     "relative": lambda: Relative(H, W // H, clip=2),
-    "buckets": lambda: Buckets(H, 8, 16, bidirectional=False),
     "rotary": lambda: Rotary(W // H),
     "dynamic": lambda: Rotary(W // H, scaling="dynamic_ntk", factor=2.0, original_length=3),
     "alibi": lambda: Alibi(H, bidirectional=False),
 }
-
-
-@pytest.mark.parametrize("kind", sorted(set(POSITIONS) - {"dynamic"}))
-@pytest.mark.parametrize("pieces", [[1] * T, [3, 2], [2, 1, 2], [T]])
-def test_pieces_through_the_cache_are_the_whole(x, kind, pieces):
-    attention = MultiHeadAttention(W, H, causal=True, positions=POSITIONS[kind]())
-    cache, found = Cache(T), []
-    for piece in x.split(pieces, dim=1):
-        found.append(attention(piece, cache=cache))
-        cache.advance(piece.shape[1])
-    assert_close(torch.cat(found, dim=1), attention(x))
-    if len(pieces) > 1:
-        alone = torch.cat([attention(piece) for piece in x.split(pieces, dim=1)], dim=1)
-        assert not torch.allclose(alone, attention(x))  # and the cache matters
 
 
 def test_positions_that_depend_on_the_length_in_view_turn_cached_keys_anew(x):
@@ -151,13 +135,6 @@ def test_rows_that_share_a_memory_are_rows_with_a_memory_each(memory):
     assert not torch.allclose(attention(rows, memory.flip(0), mask=mask), each)
 
 
-def test_dropout_acts_in_training_alone(x):
-    attention = MultiHeadAttention(W, H, dropout=0.5)
-    assert not torch.equal(attention(x), attention(x))
-    attention.eval()
-    assert torch.equal(attention(x), attention(x))
-
-
 def test_without_bias_there_is_none(x, memory):
     attention = MultiHeadAttention(W, H, bias=False)
     assert [name for name, _ in attention.named_parameters()] == ["projection.weight", "output.weight"]
@@ -175,6 +152,7 @@ def test_impossible_sizes_are_refused_with_a_way_out():
     MultiHeadAttention(14, 4, key_width=3)
 
 
+PLACED = [{"positions": kind} for kind in ("rotary", "alibi", "relative")]  # each row begins at its own zero
 GROUPS = [(3, 2), (1, 4), (2, 5)]  # rows and their length, end to end
 
 
@@ -186,8 +164,9 @@ def packed_rows():
 
 @pytest.mark.parametrize("kernel", [sdpa, reference])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("sizes", [{}, {"key_value_heads": 1}, {"key_width": 5, "value_width": 2}])
+@pytest.mark.parametrize("sizes", [{}, {"key_value_heads": 1}, {"key_width": 5, "value_width": 2}, *PLACED], ids=str)
 def test_rows_in_groups_are_each_as_alone(kernel, causal, sizes):
+    sizes = {name: POSITIONS[value]() if name == "positions" else value for name, value in sizes.items()}
     attention = MultiHeadAttention(W, H, causal=causal, kernel=kernel, **sizes)
     nn.init.normal_(attention.projection.bias)
     each, together = packed_rows()
@@ -212,36 +191,3 @@ def test_gradients_of_rows_in_groups_are_those_of_each_alone(causal):
         (states() * weights).sum().backward()
         results.append([parameter.grad.clone() for parameter in attention.parameters()])
     assert_close(*results)
-
-
-def test_one_group_is_a_batch(x):
-    attention = MultiHeadAttention(W, H)
-    assert_close(attention(x.reshape(1, B * T, W), groups=[(B, T)]).view(B, T, W), attention(x))
-
-
-def test_causal_rows_in_groups_see_nothing_behind_them():
-    attention = MultiHeadAttention(W, H, causal=True)
-    _, together = packed_rows()
-    changed = together.clone()
-    changed[0, -3] += 1  # the third of the last row's five
-    before, after = attention(together, groups=GROUPS), attention(changed, groups=GROUPS)
-    assert_close(after[:, :-3], before[:, :-3])
-    for place in (-3, -2, -1):
-        assert not torch.allclose(after[0, place], before[0, place])
-
-
-def test_dropout_acts_within_groups_in_training_alone():
-    attention = MultiHeadAttention(W, H, dropout=0.5)
-    _, together = packed_rows()
-    assert not torch.equal(attention(together, groups=GROUPS), attention(together, groups=GROUPS))
-    attention.eval()
-    assert torch.equal(attention(together, groups=GROUPS), attention(together, groups=GROUPS))
-
-
-@pytest.mark.parametrize("kind", ["rotary", "alibi", "relative"])
-def test_rows_in_groups_have_positions_of_their_own(kind):
-    attention = MultiHeadAttention(W, H, causal=True, positions=POSITIONS[kind]())
-    each, together = packed_rows()
-    found = attention(together, groups=GROUPS)[0].split([len(row) for row in each])
-    for row, alone in zip(found, each, strict=True):
-        assert_close(row, attention(alone[None])[0])

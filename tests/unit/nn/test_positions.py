@@ -261,6 +261,7 @@ def test_none_is_the_plain_base_class():
         ({"kind": "learned", "scaling": "linear"}, "set kind to rotary or scaling to none"),
         ({"kind": "rotary", "factor": 2.0}, "set scaling to one of linear"),
         ({"kind": "rotary", "scaling": "linear", "factor": 0.5}, "least it can be is 1.0"),
+        ({"kind": "rotary", "scaling": "llama3", "factor": 3.0, "low_turns": 4.0}, "low_turns"),
         ({"length": 0}, "length is 0"),
         ({"clip": 0}, "clip is 0"),
         ({"base": 1.0}, "above 1"),

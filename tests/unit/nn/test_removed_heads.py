@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from helpers import spread, spread_bert, spread_gpt, spread_llama, spread_transformer
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
@@ -13,45 +14,29 @@ from manyheads.generate.prompts import PromptSteps
 from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
 from manyheads.look.heads import heads_off
 from manyheads.look.record import recorded_attention
-from manyheads.models.bert import Bert, BertConfig
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.models.transformer import Transformer, TransformerConfig, parameters
+from manyheads.models.gpt import GPT
+from manyheads.models.llama import Llama
+from manyheads.models.transformer import Transformer, parameters
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.nn.positions import KINDS, Alibi, Buckets, PositionsConfig, Relative, Rotary
 
-SIZES = {"vocabulary": 31, "width": 40, "layers": 2, "heads": 5}
 END = 1
 IDS = torch.tensor([[5, 9, 30, 8, 4, 11, 2], [3, 3, 17, 22, 6, 9, 13]])
 SOURCE = torch.tensor([[6, 13, 11, 7, END], [8, 29, END, 0, 0]])
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def spread(model):
-    """Weights so large that heads find different things, and positions count."""
-    for name, parameter in model.named_parameters():
-        if "projection" in name or "positions" in name:
-            parameter.data.normal_(std=0.5)
-    return model.eval()
-
-
-def gpt(kind: str = "learned", **changes) -> GPT:
-    torch.manual_seed(3)
-    return spread(GPT(GPTConfig(**SIZES, context=32, positions=PositionsConfig(kind=kind), **changes)))
+def gpt(kind: str = "learned") -> GPT:
+    return spread_gpt(width=40, heads=5, positions=PositionsConfig(kind=kind))
 
 
 def llama(**positions) -> Llama:
-    torch.manual_seed(4)
-    where = PositionsConfig(kind="rotary", **positions)
-    sizes = {**SIZES, "width": 36, "heads": 6}
-    return spread(Llama(LlamaConfig(**sizes, key_value_heads=3, context=32, positions=where)))
+    return spread_llama(width=36, key_value_heads=3, positions=PositionsConfig(kind="rotary", **positions))
 
 
 def transformer(kind: str = "sinusoidal", **changes) -> Transformer:
-    torch.manual_seed(5)
-    positions = PositionsConfig(kind=kind)
-    return spread(Transformer(TransformerConfig(**SIZES, decoder_layers=3, inner=36, positions=positions, **changes)))
+    return spread_transformer(width=40, heads=5, positions=PositionsConfig(kind=kind), **changes)
 
 
 def without(model, table: dict[str, list[int]]):
@@ -119,8 +104,7 @@ def test_keys_and_values_of_different_widths():
 
 @torch.inference_mode()
 def test_rows_without_padding():
-    torch.manual_seed(6)
-    model, lengths = spread(Bert(BertConfig(**SIZES, context=11))), torch.tensor([7, 4])
+    model, lengths = spread_bert(width=40, heads=5), torch.tensor([7, 4])
     small = without(model, IN_GPT)
     with heads_off(model, OFF_IN_GPT):
         expected = model(IDS, lengths)

@@ -37,14 +37,8 @@ def test_unpacked_tokens_are_in_their_places_and_all_else_is_zero():
 
 @pytest.mark.parametrize(
     ("lengths", "groups"),
-    [
-        ([4], [(1, 4)]),
-        ([7], [(1, 7)]),
-        ([1], [(1, 1)]),
-        ([3, 3, 3], [(3, 3)]),
-        ([7, 7], [(2, 7)]),
-        ([7, 1], [(1, 1), (1, 7)]),
-    ],
+    [([each], [(1, each)]) for each in (4, 7, 1)]
+    + [([3, 3, 3], [(3, 3)]), ([7, 7], [(2, 7)]), ([7, 1], [(1, 1), (1, 7)])],
 )
 def test_one_row_and_equal_rows_are_packed_too(lengths, groups):
     packing, x = Packing.of(torch.tensor(lengths), T), rows(lengths)

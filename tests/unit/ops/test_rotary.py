@@ -9,18 +9,14 @@ from manyheads.ops import rotary
 WIDTH, BASE, ORIGINAL = 10, 10_000.0, 64
 
 
-def theirs(kind: str, length: int | None = None, **parameters):
+def theirs(kind: str, length: int | None = None, width: int = WIDTH, original: int = ORIGINAL, **parameters):
     """Frequencies and attention factor of transformers for a Llama of this head width."""
     transformers = pytest.importorskip("transformers")
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    config = transformers.LlamaConfig(
-        hidden_size=3 * WIDTH,
-        num_attention_heads=3,
-        max_position_embeddings=ORIGINAL,
-        rope_parameters={"rope_type": kind, "rope_theta": BASE, **parameters},
-    )
-    return ROPE_INIT_FUNCTIONS[kind](config, None, seq_len=length)
+    rope = {"rope_type": kind, "rope_theta": BASE, "original_max_position_embeddings": original, **parameters}
+    sizes = {"hidden_size": 2 * width, "num_attention_heads": 2, "max_position_embeddings": original}
+    return ROPE_INIT_FUNCTIONS[kind](transformers.LlamaConfig(**sizes, rope_parameters=rope), None, seq_len=length)
 
 
 def ours():
@@ -50,36 +46,30 @@ def test_dynamic_ntk_equals_transformers_at_every_length(length):
 
 @pytest.mark.parametrize("factor", [1.0, 3.0, 16.0])
 def test_yarn_equals_transformers(factor):
-    expected, attention = theirs("yarn", factor=factor, original_max_position_embeddings=ORIGINAL)
+    expected, attention = theirs("yarn", factor=factor)
     got, got_attention = rotary.yarn(ours(), factor, BASE, ORIGINAL)
     assert_close(got, expected, rtol=1e-5, atol=1e-8)
     assert got_attention == pytest.approx(attention)
 
 
-@pytest.mark.parametrize(("original", "base"), [(4096, 10_000.0), (8192, 500_000.0)])
-def test_yarn_equals_transformers_at_the_sizes_of_published_models(original, base):
-    transformers = pytest.importorskip("transformers")
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    config = transformers.LlamaConfig(
-        hidden_size=256,
-        num_attention_heads=2,
-        max_position_embeddings=original * 4,
-        rope_parameters={
-            "rope_type": "yarn",
-            "rope_theta": base,
-            "factor": 4.0,
-            "original_max_position_embeddings": original,
-        },
-    )
-    expected, attention = ROPE_INIT_FUNCTIONS["yarn"](config)
-    got, got_attention = rotary.yarn(rotary.frequencies(128, base), 4.0, base, original)
+@pytest.mark.parametrize(
+    ("kind", "original", "base", "factor"),
+    [("yarn", 4096, 10_000.0, 4.0), ("yarn", 8192, 500_000.0, 4.0), ("llama3", 8192, 500_000.0, 8.0)],
+)
+def test_yarn_and_llama3_equal_transformers_at_the_sizes_of_published_models(kind, original, base, factor):
+    turns = {"low_freq_factor": 1.0, "high_freq_factor": 4.0} if kind == "llama3" else {}
+    expected, attention = theirs(kind, width=128, original=original, rope_theta=base, factor=factor, **turns)
+    plain = rotary.frequencies(128, base)
+    if kind == "yarn":
+        got, got_attention = rotary.yarn(plain, factor, base, original)
+    else:
+        got, got_attention = rotary.llama3(plain, factor, original), 1.0
     assert_close(got, expected, rtol=1e-5, atol=1e-9)
     assert got_attention == pytest.approx(attention)
-    ratio = rotary.frequencies(128, base) / got
+    ratio = plain / got
     assert ratio[0] == 1.0  # fast pairs stay
-    assert ratio[-1] == pytest.approx(4.0)  # slow ones are interpolated
-    assert ((ratio > 1.01) & (ratio < 3.99)).any()  # and a ramp joins them
+    assert ratio[-1] == pytest.approx(factor)  # slow ones are interpolated
+    assert ((ratio > 1.01) & (ratio < factor - 0.01)).any()  # and a ramp joins them
 
 
 def test_ntk_is_a_larger_base():

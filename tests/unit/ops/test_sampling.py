@@ -60,22 +60,11 @@ def warped(theirs, logits, top_k=0, top_p=1.0, min_p=0.0):
 # From a model that knows what it wants to one that knows nothing, whose nucleus is thousands of tokens.
 SPREADS = torch.tensor([8.0, 2.0, 1.0, 0.3, 0.01], dtype=torch.double)[:, None]
 FILTERS = [
-    {"top_k": 1},
-    {"top_k": 7},
-    {"top_k": 1500},
-    {"top_k": 5000},
-    {"top_p": 0.01},
-    {"top_p": 0.5},
-    {"top_p": 0.95},
-    {"top_p": 0.999},
-    {"min_p": 0.05},
-    {"min_p": 0.9},
-    {"min_p": 1.0},
-    {"top_k": 40, "top_p": 0.8},
-    {"top_k": 2000, "top_p": 0.9},
-    {"top_k": 50, "min_p": 0.1},
-    {"top_p": 0.9, "min_p": 0.02},
-    {"top_k": 30, "top_p": 0.9, "min_p": 0.1},
+    *({"top_k": each} for each in (1, 7, 1500, 5000)),
+    *({"top_p": each} for each in (0.01, 0.5, 0.95, 0.999)),
+    *({"min_p": each} for each in (0.05, 0.9, 1.0)),
+    *({"top_k": 40, "top_p": 0.8}, {"top_k": 2000, "top_p": 0.9}, {"top_k": 50, "min_p": 0.1}),
+    *({"top_p": 0.9, "min_p": 0.02}, {"top_k": 30, "top_p": 0.9, "min_p": 0.1}),
 ]
 
 

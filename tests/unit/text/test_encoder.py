@@ -1,8 +1,6 @@
 import gzip
 import importlib.util
 import json
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -142,35 +140,6 @@ def test_the_rarest_characters_are_left_out_of_a_large_alphabet():
     assert len(tokenizer) == len(SPECIAL) + LARGEST_ALPHABET
     assert tokenizer.encode(letters[:3]) == [[tokenizer.unknown]] * 3
     assert [tokenizer.unknown] not in tokenizer.encode(letters[3:])
-
-
-def test_training_needs_no_torch_and_gives_the_same_bytes_again(small, tmp_path):
-    script = f"""
-import sys
-from pathlib import Path
-from manyheads.text.encoder import EncoderTokenizer
-texts = {TEXTS!r}
-for run in range(3):
-    EncoderTokenizer.train(reversed(texts), 125).save(Path(sys.argv[1]) / str(run))
-assert "torch" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
-    small.save(tmp_path / "here")
-    files = {(tmp_path / name / "tokenizer.json").read_bytes() for name in ("0", "1", "2", "here")}
-    assert len(files) == 1
-    assert len(small) == 125  # so that there were ties to break
-
-
-@pytest.mark.parametrize("name", ["small", "cased"])
-def test_saved_and_loaded_is_the_same(name, request, tmp_path):
-    tokenizer = request.getfixturevalue(name)
-    tokenizer.save(tmp_path)
-    for path in (tmp_path, tmp_path / "tokenizer.json"):
-        loaded = EncoderTokenizer.load(path)
-        assert loaded.fingerprint == tokenizer.fingerprint
-        assert loaded.encode(UNUSUAL) == tokenizer.encode(UNUSUAL)
-        assert (loaded.mask, loaded.unknown) == (4, 1)
-    assert "model_max_length" not in json.loads((tmp_path / "tokenizer_config.json").read_text())
 
 
 @pytest.mark.parametrize("name", ["small", "cased"])

@@ -1,9 +1,6 @@
 import gzip
 import json
-import subprocess
-import sys
 import threading
-import time
 
 import pytest
 import tokenizers
@@ -103,27 +100,10 @@ def test_a_vocabulary_of_characters_is_sorted_behind_the_special_tokens():
     assert characters.decode([[4, 1, 3, 3, 0, 5, 999]]) == ["a  b"]
 
 
-def test_a_million_characters_take_seconds(characters):
+def test_a_million_characters_are_a_million_ids(characters):
     text = ("".join(TEXTS) * 10_000)[:1_000_000]
-    began = time.perf_counter()
     rows = characters.encode([text[at : at + 100_000] for at in range(0, len(text), 100_000)])
-    assert time.perf_counter() - began < 10
     assert sum(map(len, rows)) == 1_000_000
-
-
-def test_training_needs_no_torch_and_gives_the_same_bytes_again(bytes_of, tmp_path):
-    script = f"""
-import sys
-from pathlib import Path
-from manyheads.text.language import LanguageTokenizer
-from manyheads.text.stream import TextStream
-LanguageTokenizer.train({TEXTS!r}, 320).save(Path(sys.argv[1]))
-assert "torch" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "one")], check=True)
-    bytes_of.save(tmp_path / "two")
-    one, two = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "two"))
-    assert one == two
 
 
 @pytest.mark.parametrize("name", ["bytes_of", "characters"])
@@ -194,15 +174,6 @@ def test_transformers_opens_what_is_saved(name, kind, request, tmp_path):
     assert (theirs.eos_token_id, theirs.pad_token_id, theirs.bos_token, theirs.model_max_length) == (0, 0, None, 77)
     assert theirs(SPELT_OUT)["input_ids"] == tokenizer.encode([SPELT_OUT], special=True)[0]
     assert len(theirs) == len(tokenizer)
-
-
-@pytest.mark.parametrize("name", ["bytes_of", "characters"])
-def test_saved_and_loaded_is_the_same(name, request, tmp_path):
-    tokenizer = request.getfixturevalue(name)
-    tokenizer.save(tmp_path)
-    for path in (tmp_path, tmp_path / "tokenizer.json"):
-        assert LanguageTokenizer.load(path).fingerprint == tokenizer.fingerprint
-    assert "model_max_length" not in json.loads((tmp_path / "tokenizer_config.json").read_text())
 
 
 def test_what_stands_before_a_text_is_known_but_not_added(bytes_of, tmp_path):
@@ -307,15 +278,6 @@ def test_a_template_of_absent_tokens_is_an_error_and_pairs_may_be_left_out(bytes
     assert ended.encode_wrapped([("men", "yard")]) == [[*first, *second]]
     assert ended.encode_wrapped(["men"]) == [[*first, 0]]
     assert ended.start == []
-
-
-@pytest.mark.parametrize("content", ["", "{}", "not json", '{"version": "9"}'])
-def test_a_file_that_is_no_tokenizer_is_an_error(tmp_path, content):
-    (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(ConfigError, match=r"tokenizer\.json"):
-        LanguageTokenizer.load(tmp_path)
-    with pytest.raises(ConfigError, match="not there"):
-        LanguageTokenizer.load(tmp_path / "nowhere")
 
 
 def test_an_older_pair_opens_and_gives_the_same_ids(bytes_of, tmp_path):

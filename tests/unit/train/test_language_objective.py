@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from helpers import randomised
 from torch.nn import functional as F
 from torch.testing import assert_close
 
@@ -21,11 +22,7 @@ IDS = torch.tensor([[5, 9, 3, END, 4, 8, 2, 11], [7, 2, 16, 11, 6, 3, END, 13]])
 
 def built(config=SMALL, family=GPT):
     torch.manual_seed(1)
-    model = family(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
+    return randomised(family(config))
 
 
 def batch_of(ids, counted=None) -> Batch:
@@ -114,7 +111,7 @@ def test_where_positions_are_relative_a_document_is_as_alone(family, kind):
         if family is GPT
         else LlamaConfig(vocabulary=17, context=11, width=12, layers=2, heads=6, key_value_heads=2, positions=positions)
     )
-    model = built(config, family).eval()
+    model = built(config, family)
     together = model(IDS, document_mask(IDS, END))[0, 4:]
     alone = model(IDS[:1, 4:])[0]
     assert_close(together, alone, atol=1e-5, rtol=0)
@@ -125,7 +122,7 @@ def test_where_positions_are_relative_a_document_is_as_alone(family, kind):
 
 @torch.no_grad()
 def test_an_end_is_predicted_from_its_document_and_begins_the_next_alone():
-    model = built(replace(SMALL, positions=PositionsConfig(kind="rotary"))).eval()
+    model = built(replace(SMALL, positions=PositionsConfig(kind="rotary")))
     logits = model(IDS[:1, :4])[0].log_softmax(dim=-1)
     assert_close(losses_of(model, IDS, [2]), -logits[2, END], atol=1e-5, rtol=0)
     assert_close(losses_of(model, IDS, [3]), -logits[3, 4], atol=1e-5, rtol=0)  # the first token behind it

@@ -121,21 +121,25 @@ def test_its_steps_have_no_favourite_direction():
     assert 0.1 < rms / 0.01 < 0.4  # 0.2 times the learning rate, as AdamW's usually are
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_it_goes_on_from_its_tensors_as_if_it_had_not_stopped(kind):
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [*((kind, MUON) for kind in MODELS), ("gpt", TrainConfig()), ("gpt", replace(MUON, optimizer="adamw"))],
+    ids=lambda each: getattr(each, "optimizer", each),
+)
+def test_any_optimizer_goes_on_from_its_tensors_as_if_it_had_not_stopped(kind, config):
     model, copy, forgetful = (MODELS[kind]() for _ in range(3))
-    optimizer = build_optimizer(model, MUON)
+    optimizer = build_optimizer(model, config)
     trained(optimizer, model, 3)
     tensors = {name: tensor.clone() for name, tensor in optimizer_tensors(optimizer, model).items()}
     assert {name.rpartition("/")[0] for name in tensors} == dict(model.named_parameters()).keys()
     assert all(isinstance(tensor, torch.Tensor) for tensor in tensors.values())
     for other in (copy, forgetful):
         other.load_state_dict(model.state_dict())
-    resumed = build_optimizer(copy, MUON)
+    resumed = build_optimizer(copy, config)
     load_optimizer_tensors(resumed, copy, tensors)
     expected = trained(optimizer, model, 3)
     assert trained(resumed, copy, 3) == expected
-    trained(build_optimizer(forgetful, MUON), forgetful, 3)
+    trained(build_optimizer(forgetful, config), forgetful, 3)
     for name, parameter in model.named_parameters():
         assert torch.equal(copy.get_parameter(name), parameter), name
     for name in ("blocks.0.feedforward.outer.weight", "embedding.weight"):

@@ -1,0 +1,193 @@
+"""Every family with its heads at tiny, odd sizes: how one is made, and how it is given rows of different lengths."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import ClassVar
+
+import pytest
+import torch
+from helpers import SCALINGS, padded_on_a_gpu, positions, randomised
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from manyheads.models.bert import (
+    Bert,
+    BertAnswerer,
+    BertClassifier,
+    BertConfig,
+    BertEmbedder,
+    BertTagger,
+    MaskedBert,
+)
+from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.nn.positions import KINDS
+
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
+TRANSFORMER = TransformerConfig(vocabulary=23, width=12, layers=2, decoder_layers=3, heads=3, inner=14, dropout=0.0)
+TRANSFORMER = replace(TRANSFORMER, pad=0, start=0, end=1)
+GPT_2 = GPTConfig(vocabulary=23, context=11, width=12, layers=2, heads=3, inner=14, end=1, **NO_DROPOUT)
+LLAMA = LlamaConfig(vocabulary=23, context=11, width=24, layers=2, heads=6, key_value_heads=2, inner=14, end=1)
+BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
+BERT = replace(BERT, **NO_DROPOUT)
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def in_one(rows: list[list[int]], fill: int) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=fill)
+
+
+class Decoding:
+    """Ids in, a vector for each next token out."""
+
+    rows: ClassVar = [[5, 9, 3, 8], [7, 2, 16, 11, 6, 1, 13], [3, 12, 9, 9, 4]]
+    fills = (4, 19)
+
+    def __init__(self, model: nn.Module):
+        self.model = model
+
+    def each(self, rows: list[list[int]], fill: int = 4) -> list[Tensor]:
+        """What each row gives in one batch: a vector for each of its outputs."""
+        return [found[: len(row)] for found, row in zip(self.model(in_one(rows, fill)), rows)]
+
+    def with_padding_seen(self, rows: list[list[int]]) -> list[Tensor]:
+        """The same where padding counts as text: here where it stands before it."""
+        flipped = in_one([row[::-1] for row in rows], 4).flip(1)
+        return [found[-len(row) :] for found, row in zip(self.model(flipped), rows)]
+
+    def sees(self, length: int) -> Tensor:
+        """Which outputs of a row, the columns, each of its ids has a say in."""
+        return torch.ones(length, length).triu().bool()
+
+    def stepping(self) -> tuple[Callable[..., Tensor], Tensor]:
+        """A function of ids and a cache, and ids."""
+        return self.model, torch.tensor([[5, 9, 3, 8, 4, 1, 2], [7, 2, 16, 11, 6, 1, 13]])
+
+
+class Translating(Decoding):
+    """Sources, each with five ids of a target behind it, in; a vector for each next token of the target out."""
+
+    rows: ClassVar = [
+        [5, 9, 3, 1, *(0, 6, 4, 12, 15)],
+        [7, 2, 16, 11, 6, 1, *(0, 3, 3, 9, 2)],
+        [8, 1, *(0, 2, 11, 8, 5)],
+    ]
+    fills = (0,)
+
+    def each(self, rows: list[list[int]], fill: int = 0) -> list[Tensor]:
+        return list(self.model(in_one([row[:-5] for row in rows], fill), torch.tensor([row[-5:] for row in rows])))
+
+    def with_padding_seen(self, rows: list[list[int]]) -> list[Tensor]:
+        return self.each(rows, fill=4)
+
+    def sees(self, length: int) -> Tensor:
+        return torch.cat([torch.ones(length - 5, 5), torch.ones(5, 5).triu()]).bool()
+
+    def stepping(self) -> tuple[Callable[..., Tensor], Tensor]:
+        memory, mask = self.model.encode(in_one([row[:-5] for row in self.rows], 0))
+        return lambda ids, cache=None: self.model.decode(ids, memory, mask, cache), torch.tensor(
+            [row[-5:] for row in self.rows]
+        )
+
+
+class Encoding(Decoding):
+    """Ids and lengths in, a vector for each token or for each row out."""
+
+    # Of one, two and three texts, and two rows of one length, which are packed together.
+    rows: ClassVar = [[1, 9, 2, 8, 2], [1, 7, 2, 11, 2, 13, 2, 4, 6], [1, 6, 2], [1, 5, 19, 4, 2]]
+    fills = (0, 17)
+
+    def each(self, rows: list[list[int]], fill: int = 0, lengths: Tensor | None = None) -> list[Tensor]:
+        lengths = torch.tensor([len(row) for row in rows]) if lengths is None else lengths
+        found = self.model(in_one(rows, fill), lengths)
+        return [each[: len(row)] if each.dim() == 2 else each[None] for each, row in zip(found, rows)]
+
+    def with_padding_seen(self, rows: list[list[int]]) -> list[Tensor]:
+        return self.each(rows, lengths=torch.full((len(rows),), max(map(len, rows))))
+
+    def sees(self, length: int) -> Tensor:
+        return torch.ones(length, len(self.each([[1] * length])[0])).bool()
+
+
+def transformers():
+    every = [*product(KINDS, ("post", "pre"), ("layer", "rms"), ("relu", "swiglu"))]
+    every += [(kind, "pre", "layer", "gelu") for kind in SCALINGS]
+    for kind, order, norm, activation in every:
+        yield {"positions": positions(kind), "norm_order": order, "norm": norm, "activation": activation}
+    for change in ({"key_value_heads": 1}, {"key_width": 6, "value_width": 5}, {"tied": False}):
+        yield {"positions": positions("relative"), **change}
+
+
+def gpts():
+    """The wirings of T-D, GPT-1 (post) and GPT-2 (pre), with every kind of positions."""
+    yield {"positions": positions("sinusoidal"), "norm_order": "post", "activation": "relu", "scale_embeddings": True}
+    for kind, order in product(KINDS, ("post", "pre")):
+        yield {"positions": positions(kind), "norm_order": order}
+    yield {"positions": positions("learned"), "norm": "rms", "activation": "swiglu", "tied": False}
+    yield {"positions": positions("rotary"), "norm_order": "post", "norm": "rms", "activation": "silu", "tied": False}
+    yield from ({"positions": positions(kind), "activation": "relu"} for kind in SCALINGS)
+    yield from ({"scale_embeddings": True}, {"inner": None}, {"layers": 1, "heads": 6})
+
+
+def llamas():
+    yield from ({"positions": positions(kind)} for kind in (*KINDS, *SCALINGS))
+    yield from ({"key_value_heads": each} for each in (None, 1, 3))
+    yield {"key_width": 10, "tied": True}
+    yield {"width": 25, "key_width": 6, "attention_bias": True, "inner": None}
+
+
+HEADS = {
+    "body": lambda: Bert(BERT),
+    "words": lambda: MaskedBert(BERT),
+    "words and sentences": lambda: MaskedBert(BERT, next_sentence=True),
+    "classifier": lambda: BertClassifier(Bert(BERT), NAMES),
+    "number": lambda: BertClassifier(Bert(BERT)),
+    "tagger": lambda: BertTagger(Bert(BERT, pooler=False), NAMES),
+    "answerer": lambda: BertAnswerer(Bert(BERT, pooler=False)),
+    **{f"embedder, {each}": lambda each=each: BertEmbedder(Bert(BERT), each) for each in ("mean", "cls", "max")},
+}
+
+
+def named(change: dict) -> str:
+    values = {name: getattr(value, "kind", value) for name, value in change.items()}
+    scaling = getattr(change.get("positions"), "scaling", "none")
+    return " ".join(f"{name}={value}" for name, value in values.items()) + f" {scaling}" * (scaling != "none")
+
+
+CACHED: dict[str, tuple[Callable[[], nn.Module], type]] = {
+    f"{model.__name__} {named(change)}": (lambda m=model, c=config, each=change: m(replace(c, **each)), way)
+    for model, config, changes, way in (
+        (Transformer, TRANSFORMER, transformers(), Translating),
+        (GPT, GPT_2, gpts(), Decoding),
+        (Llama, LLAMA, llamas(), Decoding),
+    )
+    for change in changes
+}
+DECODERS = {name: each for name, each in CACHED.items() if each[1] is Decoding}
+ENCODERS = {
+    **{f"BERT, {name}, packed": (make, Encoding) for name, make in HEADS.items()},
+    **{f"BERT, {name}, padded": (lambda make=make: padded_on_a_gpu(make()), Encoding) for name, make in HEADS.items()},
+}
+CLASSIFIERS = {
+    "GPT-1, classifier": (lambda: DecoderClassifier(GPT(replace(GPT_2, norm_order="post")), NAMES), Encoding),
+    "GPT-2, number": (lambda: DecoderClassifier(GPT(GPT_2)), Encoding),
+    "Llama, classifier": (lambda: DecoderClassifier(Llama(LLAMA), NAMES), Encoding),
+}
+
+
+def made(request):
+    torch.manual_seed(1)
+    make, way = request.param
+    return way(randomised(make()))
+
+
+def of(families: dict):
+    return pytest.fixture(params=families.values(), ids=families.keys())(made)
+
+
+family = of({**CACHED, **ENCODERS, **CLASSIFIERS})
+cached = of(CACHED)
+decoder = of(DECODERS)

@@ -1,0 +1,162 @@
+"""What every model owes: it learns ten examples by heart, and dropout acts while it learns and never after."""
+
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import padded_on_a_gpu, positions
+from torch import Tensor
+
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
+from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.train.objectives import (
+    answer_loss,
+    classification_loss,
+    language_loss,
+    masked_loss,
+    tagging_loss,
+    translation_loss,
+)
+
+PAD, END, MASK, ROWS = 0, 1, 3, 10
+SIZES = {"vocabulary": 23, "width": 24, "layers": 2, "heads": 3, "inner": 48}
+TRANSFORMER = TransformerConfig(**SIZES, pad=PAD, start=PAD, end=END, dropout=0.05)
+GPT_2 = GPTConfig(**SIZES, context=11, dropout=0.05)
+LLAMA = LlamaConfig(**{**SIZES, "heads": 6}, context=11, key_value_heads=2)
+BERT = BertConfig(**SIZES, context=11, segments=3, dropout=0.0, attention_dropout=0.0, separator=2)
+NAMES = ("a", "b", "c", "d", "e")
+
+
+def ten_texts() -> tuple[Tensor, Tensor]:
+    """Rows of different lengths whose second tokens differ, so that all the rest can be known."""
+    ids, lengths = torch.randint(15, 23, (ROWS, 8), generator=torch.Generator().manual_seed(2)), torch.arange(ROWS)
+    ids[:, 0], ids[:, 1], lengths = 1, torch.arange(4, 4 + ROWS), 4 + lengths % 5
+    ids[torch.arange(ROWS), lengths - 1] = 2
+    return ids.masked_fill(torch.arange(8) >= lengths[:, None], PAD), lengths
+
+
+def asked(**what) -> SimpleNamespace:
+    ids, lengths = ten_texts()
+    return SimpleNamespace(ids=ids, lengths=lengths, candidates=None, target_tokens=ROWS, **what)
+
+
+def pairs() -> SimpleNamespace:
+    target, lengths = ten_texts()
+    target[torch.arange(ROWS), lengths - 1] = END
+    return SimpleNamespace(source=target[:, 1:6].flip(1), target=target, target_tokens=int((target != PAD).sum()))
+
+
+def texts() -> SimpleNamespace:
+    """Without a first token that all have, after which nobody could know what comes."""
+    ids, lengths = ten_texts()
+    counted = torch.arange(1, 7) < lengths[:, None] - 1
+    return SimpleNamespace(ids=ids[:, 1:], counted=counted, target_tokens=int(counted.sum()))
+
+
+def masked(follows: Tensor | None) -> SimpleNamespace:
+    batch, places = asked(follows=follows), torch.arange(ROWS) * 8 + 2
+    batch.places, batch.targets = places, batch.ids.flatten()[places]
+    batch.ids = batch.ids.flatten().index_fill(0, places, MASK).view_as(batch.ids)
+    return batch
+
+
+def tagged() -> SimpleNamespace:
+    ids, lengths = ten_texts()
+    return asked(labels=(ids * 7 % 5).masked_fill(torch.arange(8) >= lengths[:, None], -1))
+
+
+LABELS, FOLLOWS = torch.tensor([0, 1, 1, 4, 0, 4, 1, 0, 4, 1]), torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1, 0])
+translating, speaking = partial(translation_loss, batch=pairs()), partial(language_loss, batch=texts())
+labelling = partial(classification_loss, batch=asked(labels=LABELS))
+counting = partial(classification_loss, batch=asked(labels=torch.linspace(-2, 3, ROWS)))
+starts = torch.arange(ROWS) % 3
+answering = partial(answer_loss, batch=asked(starts=starts, ends=torch.minimum(starts + 2, ten_texts()[1] - 1)))
+
+
+def transformer(kind, order, norm, activation) -> Transformer:
+    config = replace(TRANSFORMER, positions=positions(kind), norm_order=order, norm=norm)
+    return Transformer(replace(config, activation=activation))
+
+
+def gpt(kind, order, norm, activation, scaled) -> GPT:
+    config = replace(GPT_2, positions=positions(kind), norm_order=order, norm=norm)
+    return GPT(replace(config, activation=activation, scale_embeddings=scaled))
+
+
+LEARNERS = {
+    "Transformer": (lambda: transformer("sinusoidal", "post", "layer", "relu"), translating),
+    "Transformer, rotary": (lambda: transformer("rotary", "pre", "rms", "swiglu"), translating),
+    "Transformer, relative": (lambda: transformer("relative", "pre", "layer", "gelu"), translating),
+    "Transformer, learned": (lambda: transformer("learned", "pre", "rms", "relu"), translating),
+    "T-D": (lambda: gpt("sinusoidal", "post", "layer", "relu", True), speaking),
+    "GPT-1": (lambda: gpt("learned", "post", "layer", "gelu_tanh", False), speaking),
+    "GPT-2": (lambda: gpt("learned", "pre", "layer", "gelu_tanh", False), speaking),
+    "GPT, alibi": (lambda: gpt("alibi", "pre", "rms", "swiglu", False), speaking),
+    "Llama, tied": (lambda: Llama(replace(LLAMA, tied=True)), speaking),
+    "Llama, one key": (lambda: Llama(replace(LLAMA, key_value_heads=1, dropout=0.05)), speaking),
+    "GPT-2, classifier": (lambda: DecoderClassifier(GPT(GPT_2), NAMES), labelling),
+    "Llama, number": (lambda: DecoderClassifier(Llama(LLAMA)), counting),
+    "BERT, words": (lambda: MaskedBert(BERT), partial(masked_loss, batch=masked(None))),
+    "BERT, words and sentences": (
+        lambda: MaskedBert(BERT, next_sentence=True),
+        partial(masked_loss, batch=masked(FOLLOWS)),
+    ),
+    "BERT, classifier": (lambda: BertClassifier(Bert(BERT), NAMES), labelling),
+    "BERT, number": (lambda: BertClassifier(Bert(BERT)), counting),
+    "BERT, tagger": (lambda: BertTagger(Bert(BERT), NAMES), partial(tagging_loss, batch=tagged())),
+    "BERT, answerer": (lambda: BertAnswerer(Bert(BERT)), answering),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_ten_examples_are_learned_by_heart(name):
+    (make, objective), losses = LEARNERS[name], []
+    model = make()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for step in range(200):
+        if step == 160:
+            model.eval()  # the rest without dropout
+        loss = objective(model)
+        (loss.total / loss.tokens).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(float(loss.total.detach()) / loss.tokens)
+    assert losses[0] > 1
+    assert losses[-1] < 0.05
+    if isinstance(model, Transformer):  # whose padding is no word
+        assert not model.encoder.embedding.weight[PAD].any()
+        assert model.encoder.embedding.weight[PAD + 1 :].any(dim=1).all()
+
+
+DROPPING = {
+    "Transformer, dropout": (lambda: Transformer(replace(TRANSFORMER, dropout=0.3)), 2),
+    **{
+        f"{model.__name__}, {where}": (lambda m=model, c=config, where=where: m(replace(c, **{where: 0.3})), 1)
+        for model, config, wheres in (
+            (GPT, replace(GPT_2, dropout=0.0), ("dropout", "attention_dropout", "inner_dropout")),
+            (Llama, LLAMA, ("dropout",)),
+            (Bert, BERT, ("dropout", "attention_dropout")),
+        )
+        for where in wheres
+    },
+}
+DROPPING |= {
+    f"{name}, padded": (lambda make=DROPPING[name][0]: padded_on_a_gpu(make()), 1)
+    for name in DROPPING
+    if name.startswith("Bert")
+}
+
+
+@pytest.mark.parametrize("name", DROPPING)
+def test_dropout_acts_in_training_alone(name):
+    make, texts = DROPPING[name]
+    model, (ids, lengths) = make(), ten_texts()
+    given = (ids, lengths) if isinstance(model, Bert) else (ids,) * texts
+    assert not torch.equal(model(*given), model(*given))
+    model.eval()
+    assert torch.equal(model(*given), model(*given))

@@ -1,0 +1,83 @@
+"""What tokenizers of every kind owe: the same bytes whenever they are trained, saved and loaded, and no torch."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import manyheads
+from manyheads.core.errors import ConfigError
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.text.tokenizer import Tokenizer
+
+TEXTS = [
+    "Two young men stand in the yard, near many bushes.",
+    "Zwei junge Männer stehen im Hof; sie sind größer!",
+    "Deux hommes sont dans la cour du café (à 12:30).",
+    "猫が庭に座る。 e\u0301 ≠ é, 😀 👩‍👩‍👧 [MASK] </s> <pad>",
+] * 5
+MADE = {
+    "translator": "manyheads.text.tokenizer.Tokenizer.train(texts, 320)",
+    "bytes": "manyheads.text.language.LanguageTokenizer.train(texts, 320)",
+    "characters": "manyheads.text.language.LanguageTokenizer.characters(texts)",
+    "encoder": "manyheads.text.encoder.EncoderTokenizer.train(texts, 140)",
+    "cased encoder": "manyheads.text.encoder.EncoderTokenizer.train(texts, 140, lowercase=False)",
+}
+IMPORTS = "import manyheads.text.encoder, manyheads.text.language, manyheads.text.stream, manyheads.text.tokenizer\n"
+every_kind = pytest.mark.parametrize("kind", MADE)
+
+
+def made(kind: str, texts=TEXTS):
+    return eval(MADE[kind], {"manyheads": manyheads, "texts": texts})
+
+
+@every_kind
+def test_training_needs_no_torch_and_gives_the_same_bytes_in_any_process(tmp_path, kind):
+    script = f"""
+import sys
+from pathlib import Path
+{IMPORTS}
+texts = list(reversed({TEXTS!r}))  # the order is no matter
+{MADE[kind]}.save(Path(sys.argv[1]))
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "there")], check=True)
+    made(kind).save(tmp_path / "here")
+    made(kind, TEXTS[1:4]).save(tmp_path / "other")
+    here, there, other = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("here", "there", "other"))
+    assert here == there
+    assert here != other
+
+
+@every_kind
+def test_saved_and_loaded_is_the_same(tmp_path, kind):
+    tokenizer = made(kind)
+    tokenizer.save(tmp_path)
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        loaded = type(tokenizer).load(path)
+        assert loaded.fingerprint == tokenizer.fingerprint
+        assert loaded.encode(TEXTS) == tokenizer.encode(TEXTS)
+        assert len(loaded) == len(tokenizer)
+        for mark in ("pad", "start", "end", "separator", "mask", "unknown"):
+            assert getattr(loaded, mark, None) == getattr(tokenizer, mark, None)
+    said = json.loads((tmp_path / "tokenizer_config.json").read_text()).get("model_max_length")
+    assert said == (512 if kind == "translator" else None)  # as Marian's; of others only a model knows
+    assert made(kind, TEXTS[1:4]).fingerprint != tokenizer.fingerprint
+
+
+@pytest.mark.parametrize("kind", [Tokenizer, LanguageTokenizer, EncoderTokenizer])
+@pytest.mark.parametrize("content", ["", "{}", "not json", '{"version": "9"}'])
+def test_a_file_that_is_no_tokenizer_is_an_error(tmp_path, kind, content):
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"tokenizer\.json"):
+        kind.load(tmp_path)
+    with pytest.raises(ConfigError, match="not there"):
+        kind.load(tmp_path / "nowhere")
+
+
+@every_kind
+def test_lone_surrogates_do_not_stop_anything(kind):
+    tokenizer = made(kind, ["half \ud83d a pair"] * 3 + TEXTS)
+    assert tokenizer.decode(tokenizer.encode(["a \ud83d pair"]))[0].startswith("a ")
