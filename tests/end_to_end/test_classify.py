@@ -400,7 +400,7 @@ def test_numbers_are_met_and_printed(numbers, tmp_path, preset):
         (["--train", "{folder}/text.tsv", "--set", "model.heads=3"], "width 128 does not split over 3 heads"),
         (
             ["--train", "{folder}/text.tsv", "--set", "model.vocabulary=99"],
-            "follow from the tokenizer; leave them away",
+            "follows from the tokenizer; leave it away",
         ),
         (
             ["--train", "{folder}/text.tsv", "--preset", "bert_huge"],

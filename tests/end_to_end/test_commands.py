@@ -103,7 +103,7 @@ def plain_run(formats, tmp_path_factory) -> Path:
 )
 def test_the_same_pairs_in_another_format_are_the_same_run(formats, plain_run, tmp_path, name):
     trained(tmp_path / "run", *formats[name], steps=2)
-    for file in ("data/source.values", "data/target.values", "tokenizer/tokenizer.json"):
+    for file in ("data/train/source.values", "data/train/target.values", "tokenizer/tokenizer.json"):
         assert (tmp_path / "run" / file).read_bytes() == (plain_run / file).read_bytes()
     ends = [run / "checkpoints" / "step-00000002" for run in (plain_run, tmp_path / "run")]
     assert first_difference(*ends) is None
@@ -555,7 +555,7 @@ def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
 
 def test_other_wrong_words_are_a_sentence(run, corpus):
     for arguments, sentence in (
-        (["evaluate", run], "nothing to evaluate on: give --source and --target, or --pairs"),
+        (["evaluate", run], "nothing to score a translator on: give --source and --target, or --pairs"),
         (["evaluate", run, "--source", corpus / "valid.en", "--target", corpus / "train.de"], "25 lines"),
         (["translate", run, "--beam", 0], "the beam must be at least 1"),
         (["prove-resume", run / "nowhere.toml"], "does not exist; give a recipe in TOML or a run directory"),

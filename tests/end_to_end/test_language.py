@@ -167,7 +167,7 @@ def plain(formats, tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", ["several flags", "folder", "glob", "compressed", "objects"])
 def test_the_same_text_in_another_format_is_the_same_run(formats, plain, tmp_path, name):
     taught(tmp_path / "run", *formats[name], steps=2)
-    for file in ("data/ids.values", "tokenizer/tokenizer.json"):
+    for file in ("data/train/ids.values", "tokenizer/tokenizer.json"):
         assert (tmp_path / "run" / file).read_bytes() == (plain / file).read_bytes()
     assert first_difference(last(plain), last(tmp_path / "run")) is None
 
@@ -216,8 +216,8 @@ def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(text, tmp
     other.write_text("a young dog likes the old cat.\n" * 3, encoding="utf-8")
     taught(tmp_path / "run", "--text", text, "--valid", other, steps=1)
     tokenizer = LanguageTokenizer.load(tmp_path / "run" / "tokenizer")
-    for part, path in (("data", text), ("valid", other)):
-        ids = Store.open(tmp_path / "run" / part)["ids"].tolist()
+    for part, path in (("train", text), ("valid", other)):
+        ids = Store.open(tmp_path / "run" / "data" / part)["ids"].tolist()
         assert tokenizer.decode([ids]) == [path.read_text(encoding="utf-8")]
         assert ids[-1] == tokenizer.end
 
@@ -231,7 +231,7 @@ def test_without_any_text_there_is_a_sample(tmp_path, gpt, monkeypatch):
     assert "in 25 documents" in result.err  # eight sentences each
     assert tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["data"]["text"] == []
     first = LanguageTokenizer.load(tmp_path / "run" / "tokenizer").decode(
-        [Store.open(tmp_path / "run" / "data")["ids"][:40].tolist()]
+        [Store.open(tmp_path / "run" / "data" / "train")["ids"][:40].tolist()]
     )[0]
     assert whole["train"][0].source in first
 
@@ -783,9 +783,13 @@ def test_what_cannot_be_scored_is_a_sentence(gpt, translator, tmp_path):
         (["--choices", tmp_path / "good.jsonl", "--text", tmp_path / "t.txt"], "ask for different things"),
     ):
         assert sentence in refused("evaluate", gpt, *flags), flags
-    assert "holds a translator" in refused("evaluate", translator, "--text", tmp_path / "t.txt")
+    assert "is a translator, which is not scored with --text" in refused(
+        "evaluate", translator, "--text", tmp_path / "t.txt"
+    )
     (tmp_path / "p.tsv").write_text("a\tb\n")
-    assert "holds a language model" in refused("evaluate", gpt, "--pairs", tmp_path / "p.tsv")
+    assert "a language model, which is not scored with --pairs" in refused(
+        "evaluate", gpt, "--pairs", tmp_path / "p.tsv"
+    )
 
 
 # What a person gets wrong in training
@@ -818,7 +822,7 @@ def broken(folder: Path) -> dict[str, tuple[list, str]]:
         "preset": ([*good, "--preset", "gpt9"], "there is no preset gpt9; there are .*gpt2_tiny.*llama_tiny"),
         "heads": ([*good, "--set", "model.heads=7"], "width 128 does not split over 7 heads; the nearest"),
         "vocabulary": ([*good, "--set", "data.vocabulary=20"], "a vocabulary of 20 tokens cannot hold"),
-        "model": ([*good, "--set", "model.vocabulary=20"], "follow from the tokenizer; leave them away"),
+        "model": ([*good, "--set", "model.vocabulary=20"], "follows from the tokenizer; leave it away"),
         "best": ([*good, "--set", "train.best_by=bleu"], "train.best_by is bleu"),
         "tokenizer": ([*good, "--tokenizer", folder / "no.json"], r"no\.json is not there"),
         "recipe": (["--recipe", folder / "no.toml"], r"no\.toml cannot be read"),

@@ -14,7 +14,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import save_model
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.tasks.language.scoring import read_questions, score_choices
+from manyheads.tasks.language.scoring import read_choice_questions, score_choices
 from manyheads.tasks.language.use import LanguageModel
 from manyheads.text.language import LanguageTokenizer
 
@@ -123,7 +123,9 @@ def test_tasks_give_what_we_count_and_what_they_count(runs, tasks):
         return lm_eval.simple_evaluate(model=model, tasks=list(TASKS), task_manager=manager, bootstrap_iters=0)
 
     ours, others = evaluated(ManyheadsLM(runs["gpt"], device="cpu")), evaluated(theirs(runs["gpt"]))
-    counted = score_choices(LanguageModel.load(runs["gpt"], device="cpu"), read_questions(tasks / "choosing.jsonl"))
+    counted = score_choices(
+        LanguageModel.load(runs["gpt"], device="cpu"), read_choice_questions(tasks / "choosing.jsonl")
+    )
     found = ours["results"]["choosing"]
     assert found["acc,none"] == counted.accuracy == others["results"]["choosing"]["acc,none"]
     assert found["acc_norm,none"] == counted.normalised == others["results"]["choosing"]["acc_norm,none"]
@@ -216,7 +218,9 @@ def test_the_command_line_is_theirs_with_one_model_more(runs, tasks, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     (shown,) = re.findall(r"\|acc +\|↑ +\|([0-9.]+)\|", done.stdout)
-    counted = score_choices(LanguageModel.load(runs["gpt"], device="cpu"), read_questions(tasks / "choosing.jsonl"))
+    counted = score_choices(
+        LanguageModel.load(runs["gpt"], device="cpu"), read_choice_questions(tasks / "choosing.jsonl")
+    )
     assert shown == f"{counted.accuracy:.4f}"
 
 

@@ -459,7 +459,7 @@ BAD = {
     ),
     "importance on another kind of data": (
         ["GPT", "--importance", "--data", "file"],
-        "this model's heads are not ranked on --data; give --text",
+        "GPT is a language model, which is not scored with --data; it takes --text, --field, --stride, --choices",
     ),
     "data without importance": (
         ["GPT", TEXT, "--text", "file"],
@@ -477,10 +477,13 @@ BAD = {
         ["GPT", "--positions", "own", "--importance"],
         "--importance has no part in --positions; leave it away",
     ),
-    "importance without data": (["GPT", "--importance"], "there is nothing to rank heads on; give --text"),
+    "importance without data": (
+        ["GPT", "--importance"],
+        "there is nothing to score a language model on: give --text, or --choices",
+    ),
     "importance by another score": (
         ["GPT", "--importance", "--by", "bleu", "--text", "file"],
-        "heads are not ranked by bleu; a translator's are by loss or bleu, others' have one score",
+        "the heads of a language model are not ranked by bleu, but by loss",
     ),
     "importance as a page": (
         ["GPT", "--importance", "--text", "file", "--out", "a.html"],

@@ -72,7 +72,7 @@ def bytes_of(run: Path, *names: str) -> list[bytes]:
     return [(run / name).read_bytes() for name in names]
 
 
-STORE = ("data/ids.values", "data/ids.offsets", "data/document.values")
+STORE = ("data/train/ids.values", "data/train/ids.offsets", "data/train/document.values")
 
 
 # What is learned from
@@ -136,7 +136,7 @@ every_kind = pytest.mark.parametrize("which", ["words", "both"])
 def test_a_run_directory_holds_all_that_a_run_is(which, request):
     run = request.getfixturevalue(which)
     names = {"recipe.toml", "metrics.jsonl", "tensorboard", "checkpoints", "model", "tokenizer", "data"}
-    assert {path.name for path in run.iterdir()} == names | ({"valid"} if which == "both" else set())
+    assert {path.name for path in run.iterdir()} == names
     assert {path.name for path in (run / "model").iterdir()} == {
         *("config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json"),
     }
@@ -228,7 +228,7 @@ def test_without_next_sentences_a_model_has_no_part_for_them(tmp_path, folder):
 
 
 def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(both):
-    stores = [Store.open(both / part) for part in ("data", "valid")]
+    stores = [Store.open(both / "data" / part) for part in ("train", "valid")]
     assert [(len(store), len(document_bounds(store)) - 1) for store in stores] == [(900, 3), (210, 3)]
 
 
@@ -242,7 +242,7 @@ def test_without_any_text_there_is_a_sample(tmp_path, monkeypatch):
     assert "in 25 documents" in result.err  # eight sentences each
     data = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["data"]
     assert (data["text"], data["next_sentence"]) == ([], False)
-    assert len(document_bounds(Store.open(tmp_path / "run" / "valid"))) - 1 == 3
+    assert len(document_bounds(Store.open(tmp_path / "run" / "data" / "valid"))) - 1 == 3
     result = called("fill", tmp_path / "run", "the [MASK] sleeps")
     assert len(result.out.splitlines()) == 5
 
@@ -266,7 +266,7 @@ def test_the_older_vocabulary_of_a_bert_is_a_tokenizer_too(folder, tmp_path):
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert" / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     taught(tmp_path / "run", "--text", folder / "short.txt", "--tokenizer", tmp_path / "bert", steps=1)
-    store = Store.open(tmp_path / "run" / "data")
+    store = Store.open(tmp_path / "run" / "data" / "train")
     written = [vocabulary[each] for each in store["ids"].flat]
     assert " ".join(written) == (folder / "short.txt").read_text()
     model, tokenizer = load_model(tmp_path / "run")
@@ -625,7 +625,7 @@ def broken(made: Path) -> dict[str, tuple[list, str]]:
         "compile": ([*good, "--set", "train.compile=true"], r"train\.compile is for language models and translators"),
         "smoothing": ([*good, "--set", "train.smoothing=0.1"], r"train\.smoothing is 0\.1, but words are not smoothed"),
         "segments": ([*good, "--set", "model.segments=1"], r"model\.segments is 1, but two texts stand in a row"),
-        "separator": ([*good, "--set", "model.separator=3"], "follow from the tokenizer; leave them away"),
+        "separator": ([*good, "--set", "model.separator=3"], "follows from the tokenizer; leave it away"),
         "heads": ([*good, "--set", "model.heads=3"], "width 32 does not split over 3 heads; the nearest"),
         "preset": ([*good, "--preset", "bert_huge"], "there is no preset bert_huge; there are bert_tiny, bert_mini"),
         "device": ([*good, "--set", "train.device=gpu"], "'gpu' is not a device"),
@@ -729,7 +729,11 @@ def test_what_cannot_be_scored_is_one_sentence(words, both, tmp_path):
     for run, flags, sentence in (
         (words, ["--text", tmp_path / "no.txt"], "no.txt is not there"),
         (both, ["--text", tmp_path / "one.txt"], "no document has two sentences that fit into a row of 13 together"),
-        (words, ["--data", tmp_path / "one.txt"], "guesses hidden words; score it with --text"),
-        (words, ["--text", tmp_path / "one.txt", "--data", tmp_path / "one.txt"], "ask for different things"),
+        (
+            words,
+            ["--data", tmp_path / "one.txt"],
+            "not scored with --data; it takes --text",
+        ),
+        (words, ["--text", tmp_path / "one.txt", "--data", tmp_path / "one.txt"], "is not scored with --data"),
     ):
         assert sentence in refused("evaluate", run, *flags)

@@ -9,7 +9,7 @@ from checkpoints import KINDS, PIECES, saved, theirs_of, transformers
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_model
 from manyheads.models.transformer import Transformer
-from manyheads.tasks.translate import Translator, decode_all
+from manyheads.tasks.translate.use import Translator, decode_all
 
 
 @pytest.fixture

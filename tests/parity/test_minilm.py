@@ -13,7 +13,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.data.readers.examples import read_examples
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertEmbedder
-from manyheads.tasks.similarity import Embedder, score_pairs
+from manyheads.tasks.similarity.use import Embedder, score_pairs
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
 

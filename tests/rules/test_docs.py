@@ -34,8 +34,9 @@ def test_every_option_in_the_docs_exists():
 
     known, groups = {"--debug"}, [get_command(app)]
     for command in groups:
-        groups += getattr(command, "commands", {}).values()
-        known |= {option for parameter in command.params for option in parameter.opts}
+        names = command.list_commands(None) if hasattr(command, "list_commands") else ()
+        groups += [command.get_command(None, name) for name in names]
+        known |= {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     pages = [path for path in (ROOT / "docs" / f"{task}.md" for task in TASKS) if path.exists()]
     assert len(pages) > 1
     for page in (ROOT / "README.md", *pages):

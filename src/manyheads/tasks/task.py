@@ -332,11 +332,11 @@ def evaluate(path: str | Path, given: dict[str, Any], *, device: str = "auto") -
 
 def evaluation(kind: type[Predictor], given: dict[str, Any], what: str) -> Any:
     """What was asked as a predictor takes it; what it has no use for is refused by its flag."""
-    known = {field.name for field in fields(kind.scored_on)}
+    flags = {field.name: f"--{field.name.replace('_', '-')}" for field in fields(kind.scored_on)}
     for name in given:
-        if name not in known:
-            flags = ", ".join(f"--{each.replace('_', '-')}" for each in sorted(known))
-            raise ConfigError(f"{what} is {kind.what}, for which --{name.replace('_', '-')} is not; it takes {flags}")
+        if name not in flags:
+            known = ", ".join(flags.values())
+            raise ConfigError(f"{what} is {kind.what}, which is not scored with --{name}; it takes {known}")
     return kind.scored_on(**given)
 
 

@@ -9,13 +9,16 @@ import torch
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.examples import candidates_of, example_batches, example_store, read_examples
+from manyheads.data.examples import candidates_of, example_batches, example_store
+from manyheads.data.readers.examples import read_examples
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.tasks.classify.data import ExampleData, Wrapping, read_all, with_marks
+from manyheads.tasks.classify.data import read_all, with_marks
+from manyheads.tasks.classify.recipe import ExampleData
 from manyheads.tasks.classify.training import grown
 from manyheads.tasks.classify.use import Classifier
+from manyheads.tasks.labelled import Wrapping
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.objectives import classification_loss, compared
 

@@ -349,7 +349,7 @@ def test_data_of_another_kind_is_refused_also_beside_the_right_one(models, data,
     for given in (other, {**data[name], **other}):
         with pytest.raises(ConfigError) as refused:
             measure_of(models[name], **given, device="cpu")
-        assert f"for which {flag} is not; it takes" in str(refused.value)
+        assert f"which is not scored with {flag}; it takes" in str(refused.value)
         assert wanted in str(refused.value)
 
 

@@ -11,7 +11,7 @@ from manyheads.data.readers.documents import Piece
 from manyheads.generate.score import Scored
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.tasks.language import scoring as language_evaluation
-from manyheads.tasks.language.scoring import Question, read_questions, score_choices, score_text
+from manyheads.tasks.language.scoring import ChoiceQuestion, read_choice_questions, score_choices, score_text
 from manyheads.tasks.language.use import LanguageModel
 from manyheads.text.language import LanguageTokenizer
 
@@ -120,13 +120,13 @@ def choosing(totals: dict[str, float]) -> LanguageModel:
 
 def test_normalising_by_characters_prefers_what_is_long():
     model = choosing({"ab": -2.0, "abcdef": -3.0, "x": -9.0})
-    questions = [Question("", ["x", "ab", "abcdef"], answer) for answer in (0, 1, 1, 2)]
+    questions = [ChoiceQuestion("", ["x", "ab", "abcdef"], answer) for answer in (0, 1, 1, 2)]
     scores = score_choices(model, questions)
     assert (scores.questions, scores.accuracy, scores.normalised) == (4, 0.5, 0.25)
 
 
 def test_choices_of_a_model_are_by_its_log_probabilities(model):
-    questions = [Question("the cat", [" sees", " sleeps and", " the dög sees"], each % 3) for each in range(3)]
+    questions = [ChoiceQuestion("the cat", [" sees", " sleeps and", " the dög sees"], each % 3) for each in range(3)]
     totals = [each.total for each in model.log_probabilities([("the cat", each) for each in questions[0].choices])]
     best = totals.index(max(totals))
     assert score_choices(model, [questions[best]]).accuracy == 1
@@ -139,7 +139,7 @@ GOOD = {"context": "a", "choices": ["b", "c"], "answer": 1}
 def test_questions_are_read_and_blank_lines_passed_over(tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text(f"{json.dumps(GOOD)}\n\n{json.dumps({**GOOD, 'more': 3})}", encoding="utf-8")
-    assert read_questions(path) == [Question("a", ["b", "c"], 1)] * 2
+    assert read_choice_questions(path) == [ChoiceQuestion("a", ["b", "c"], 1)] * 2
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ def test_a_line_that_is_no_question_is_named_by_its_number(tmp_path, line):
     path = tmp_path / "q.jsonl"
     path.write_text(f"{json.dumps(GOOD)}\n\n{line}\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"q\.jsonl, line 3: not a question"):
-        read_questions(path)
+        read_choice_questions(path)
 
 
 def test_a_file_without_questions_is_refused(tmp_path):
     (tmp_path / "q.jsonl").write_text("\n\n")
     with pytest.raises(DataError, match="has no questions"):
-        read_questions(tmp_path / "q.jsonl")
+        read_choice_questions(tmp_path / "q.jsonl")

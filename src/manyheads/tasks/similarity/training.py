@@ -48,7 +48,11 @@ class Similarity(FineTuning):
         return len(found.train), (WITHOUT_SCORES if found.valid.scores is None else WITH_SCORES)[0]
 
     def read(self) -> Found:
-        return read_all(self.recipe.data)
+        examples = read_all(self.recipe.data)
+        known, found = WITHOUT_SCORES if examples.valid.scores is None else WITH_SCORES, self.recipe.train.best_by
+        if found not in known:
+            raise ConfigError(f"train.best_by is {found}, which is not for this task; use {' or '.join(known)}")
+        return examples
 
     def train_processor(self, examples: Found) -> EncoderTokenizer:
         return train_tokenizer(examples, self.recipe.data)
@@ -61,9 +65,6 @@ class Similarity(FineTuning):
     def open(self, directory: Path) -> None:
         self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
         self.scored = is_scored(self.valid)
-        known, found = WITH_SCORES if self.scored else WITHOUT_SCORES, self.recipe.train.best_by
-        if found not in known:
-            raise ConfigError(f"train.best_by is {found}, which is not for this task; use {' or '.join(known)}")
         if self.scored:
             number_scores([0.0], [0.0])  # what it needs may not be installed, which is better known now
 

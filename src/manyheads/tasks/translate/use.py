@@ -84,8 +84,6 @@ class Translator(Predictor):
     def evaluate(self, asked: Evaluation) -> str:
         """BLEU, cased and lower-cased, and chrF, with their signatures."""
         pairs = _asked_pairs(asked)
-        if not pairs:
-            raise DataError("the test set has no sentences")
         found = self.translate([pair[0] for pair in pairs], beam=asked.beam, alpha=asked.alpha)
         scores = score(found, [pair[1] for pair in pairs])
         if asked.out:
@@ -152,7 +150,10 @@ def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
         raise ConfigError("there is nothing to score a translator on: give --source and --target, or --pairs")
     sources, targets, pairs = ([Path(name) for name in names] for names in (asked.source, asked.target, asked.pairs))
     fields = (asked.fields[0], asked.fields[1]) if asked.fields else None
-    return list(read_pairs(sources=sources, targets=targets, pairs=pairs, fields=fields))
+    found = list(read_pairs(sources=sources, targets=targets, pairs=pairs, fields=fields))
+    if not found:
+        raise DataError("the test set has no sentences")
+    return found
 
 
 def mean_loss(model: Any, batches: Batches) -> float:
