@@ -53,7 +53,7 @@ def prepare_ours(directory: Path):
 
     from manyheads.generate.greedy import greedy
     from manyheads.generate.prompts import PromptSteps
-    from manyheads.generate.steps import Vocabulary
+    from manyheads.generate.steps import SpecialIds
     from manyheads.interop.directory import load_model
 
     model, _ = load_model(directory)
@@ -61,7 +61,7 @@ def prepare_ours(directory: Path):
     def decode(rows: int, tokens: int) -> list[list[int]]:
         with torch.inference_mode():
             steps = PromptSteps(model, prompts(rows), PROMPT + tokens)
-            found = greedy(steps, torch.full((rows,), tokens), Vocabulary(end=-1), scored=False)
+            found = greedy(steps, torch.full((rows,), tokens), SpecialIds(stop=-1), scored=False)
         return [each.ids for each in found]
 
     return decode

@@ -21,7 +21,7 @@ PROMPT, TOKENS = 64, 128
 def prepare_ours(model):
     from manyheads.generate.greedy import decoded
     from manyheads.generate.prompts import prompt_steps
-    from manyheads.generate.steps import Vocabulary
+    from manyheads.generate.steps import SpecialIds
     from manyheads.ops.sampling import best_allowed
 
     prompt = torch.randint(50_257, (PROMPT,), generator=torch.Generator().manual_seed(3)).tolist()
@@ -32,7 +32,7 @@ def prepare_ours(model):
             found = decoded(
                 steps,
                 torch.tensor([TOKENS]),
-                Vocabulary(end=-1),
+                SpecialIds(stop=-1),
                 lambda logits, _: best_allowed(logits, 1, ())[1][:, 0],
             )
             ids = [int(newest) for _, newest in found]

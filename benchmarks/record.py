@@ -97,7 +97,7 @@ def decoders():
 
     from manyheads.generate.greedy import greedy
     from manyheads.generate.prompts import PromptSteps
-    from manyheads.generate.steps import Vocabulary
+    from manyheads.generate.steps import SpecialIds
     from manyheads.models.gpt import GPT, gpt2_small
     from manyheads.models.transformer import Transformer, TransformerConfig
     from manyheads.tasks.translate.use import decode_all
@@ -110,7 +110,7 @@ def decoders():
 
     @torch.inference_mode()
     def written():
-        greedy(PromptSteps(gpt, [list(range(64))], 128), torch.tensor([48]), Vocabulary(end=-1), scored=False)
+        greedy(PromptSteps(gpt, [list(range(64))], 128), torch.tensor([48]), SpecialIds(stop=-1), scored=False)
 
     runs = {
         "greedy": lambda: decode_all(translator, rows, beam=1, limit=32, scored=False),

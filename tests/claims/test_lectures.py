@@ -244,10 +244,10 @@ def test_the_rotary_score_of_positions_4_and_1_is_that_of_6_and_3():
     dog, i = torch.randn(2, 3, 1, 8), torch.randn(2, 3, 1, 8)
 
     def score(query: int, key: int) -> torch.Tensor:
-        return (rotary.turn(dog, query, 7) * rotary.turn(i, key, 7)).sum(-1)
+        return (rotary.rotate(dog, query, 7) * rotary.rotate(i, key, 7)).sum(-1)
 
     assert_close(score(4, 1), score(6, 3))
-    assert_close(score(4, 1), (rotary.turn(dog, 3, 7) * i).sum(-1))  # both turn by the difference, 3
+    assert_close(score(4, 1), (rotary.rotate(dog, 3, 7) * i).sum(-1))  # both turn by the difference, 3
     assert not torch.allclose(score(4, 1), score(6, 2))
 
 
@@ -255,7 +255,7 @@ def test_a_rotary_pair_turns_by_the_printed_matrix():
     theta = 1.0  # of the first pair: N^(-2·0/d)
     x = torch.tensor([0.3, -0.8])
     matrix = torch.tensor([[math.cos(4 * theta), -math.sin(4 * theta)], [math.sin(4 * theta), math.cos(4 * theta)]])
-    assert_close(Rotary(2).turn(x[None, None, None], 4, 5).flatten(), matrix @ x)
+    assert_close(Rotary(2).rotate(x[None, None, None], 4, 5).flatten(), matrix @ x)
 
 
 def test_sinusoids_of_width_512():

@@ -7,11 +7,11 @@ from checkpoints import KINDS, MARKED, PIECES, WORDS, pairs, saved, transformers
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import greedy
 from manyheads.generate.prompts import PromptSteps
-from manyheads.generate.steps import CachedSteps, Vocabulary
+from manyheads.generate.steps import CachedSteps, SpecialIds
 from manyheads.interop.directory import load_model
 from manyheads.look.record import recorded_attention
 
-NO_END = -1
+NO_STOP = -1
 
 
 def spread(model):
@@ -77,14 +77,14 @@ def test_weights_of_a_text_that_is_generated(tmp_path, name):
         prompts,
         do_sample=False,
         max_new_tokens=tokens,
-        eos_token_id=NO_END,
+        eos_token_id=NO_STOP,
         pad_token_id=0,
         output_attentions=True,
         return_dict_in_generate=True,
     )
     with recorded_attention(ours) as weights:
         steps = PromptSteps(ours, prompts.tolist(), 5 + tokens)
-        found = greedy(steps, torch.tensor([tokens] * 2), Vocabulary(end=NO_END), scored=False)
+        found = greedy(steps, torch.tensor([tokens] * 2), SpecialIds(stop=NO_STOP), scored=False)
     assert [[*prompt, *each.ids] for prompt, each in zip(prompts.tolist(), found)] == generated.sequences.tolist()
     assert len(generated.attentions) == tokens  # the prompt, and one position after the other
     joined = []
@@ -167,7 +167,7 @@ def test_weights_of_what_a_beam_search_found(marian):
     """Beams change places while they are searched; the winner's rows are those of its own ids alone."""
     ours, theirs = marian
     source = sources()
-    limits, vocabulary = torch.tensor([9, 6, 9]), Vocabulary(end=PIECES.end, never=(PIECES.pad,))
+    limits, vocabulary = torch.tensor([9, 6, 9]), SpecialIds(stop=PIECES.end, banned=(PIECES.pad,))
     with recorded_attention(ours) as weights:
         steps = CachedSteps(ours, *ours.encode(source), 9, 4)
         best = [row[0].ids for row in beam_search(steps, limits, vocabulary, beams=4, alpha=0.6)]

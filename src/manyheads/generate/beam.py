@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from manyheads.generate.steps import Hypothesis, Steps, Vocabulary
+from manyheads.generate.steps import Hypothesis, SpecialIds, Steps
 from manyheads.ops.sampling import best_allowed
 
 
@@ -13,13 +13,13 @@ def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
 
 
 def beam_search(
-    steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, beams: int = 4, alpha: float = 0.6
+    steps: Steps, limits_N: Tensor, special: SpecialIds, *, beams: int = 4, alpha: float = 0.6
 ) -> list[list[Hypothesis]]:
     """The best `beams` hypotheses of each sentence, best first; a score is log P(Y|X) / lp(Y).
 
     A sentence is done, and leaves the batch, when no hypothesis that still runs can beat its worst finished one.
     """
-    search = _Search(limits_N, vocabulary, beams, alpha)
+    search = _Search(limits_N, special, beams, alpha)
     newest, length = steps.first, 0
     for length in range(1, int(limits_N.max()) + 1):
         logits = steps(newest)
@@ -42,16 +42,16 @@ def beam_search(
 class _Search:
     """The beams of all sentences that are not done, and the finished hypotheses of all sentences."""
 
-    def __init__(self, limits_N: Tensor, vocabulary: Vocabulary, beams: int, alpha: float):
+    def __init__(self, limits_N: Tensor, special: SpecialIds, beams: int, alpha: float):
         device, sentences, longest = limits_N.device, len(limits_N), int(limits_N.max())
-        self.limits, self.vocabulary, self.beams, self.alpha = limits_N, vocabulary, beams, alpha
+        self.limits, self.special, self.beams, self.alpha = limits_N, special, beams, alpha
         self.alive = torch.arange(sentences, device=device)
         # All beams start alike: only the first may go on, or all would stay alike.
         self.scores = torch.full((sentences, beams), -torch.inf, device=device)
         self.scores[:, 0] = 0.0
-        self.ids = torch.full((sentences, beams, longest), vocabulary.end, device=device)
+        self.ids = torch.full((sentences, beams, longest), special.stop, device=device)
         self.finished_scores = torch.full((sentences, beams), -torch.inf, device=device)
-        self.finished_ids = torch.full((sentences, beams, longest), vocabulary.end, device=device)
+        self.finished_ids = torch.full((sentences, beams, longest), special.stop, device=device)
         self.finished_in = torch.zeros(sentences, beams, 2, dtype=torch.long, device=device)
         """The row in which each ended, and the length at which."""
 
@@ -60,14 +60,14 @@ class _Search:
         sentences = len(self.scores)
         # Twice as many candidates as beams: even if half of them end here, enough are left to go on.
         wanted = min(2 * self.beams, logits.shape[1])
-        values, tokens = best_allowed(logits.log_softmax(dim=1), wanted, self.vocabulary.never)
+        values, tokens = best_allowed(logits.log_softmax(dim=1), wanted, self.special.banned)
         values = values.view(sentences, self.beams, wanted) + self.scores[:, :, None]
         values, best = values.flatten(1).topk(min(2 * self.beams, self.beams * wanted))
         parents = best // wanted
         tokens = tokens.view(sentences, -1).gather(1, best)
         ids = self.ids.gather(1, parents[:, :, None].expand(-1, -1, self.ids.shape[2]))
         ids[:, :, length - 1] = tokens
-        ended = tokens == self.vocabulary.end
+        ended = tokens == self.special.stop
         self._finish(values, ids, parents, ended, length)
 
         order = (ended.long() * values.shape[1] + torch.arange(values.shape[1], device=ended.device)).argsort(dim=1)
@@ -110,7 +110,7 @@ class _Search:
         self.alive, self.scores, self.ids = self.alive[sentences], self.scores[sentences], self.ids[sentences]
 
     def results(self) -> list[list[Hypothesis]]:
-        lengths = (self.finished_ids != self.vocabulary.end).long().cumprod(dim=2).sum(dim=2).tolist()
+        lengths = (self.finished_ids != self.special.stop).long().cumprod(dim=2).sum(dim=2).tolist()
         rows = zip(self.finished_ids.tolist(), lengths, self.finished_scores.tolist(), strict=True)
         return [
             [

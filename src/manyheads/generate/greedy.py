@@ -1,16 +1,16 @@
-"""One token after the other, and the simplest way to choose it.  Shapes:  N rows  V vocabulary"""
+"""One token after the other, and the simplest way to choose it.  Shapes:  N rows  V special"""
 
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
-from manyheads.generate.steps import Hypothesis, Steps, Vocabulary
+from manyheads.generate.steps import Hypothesis, SpecialIds, Steps
 from manyheads.ops.sampling import best_allowed
 
 
 def decoded(
-    steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, choose: Callable[[Tensor, Tensor], Tensor]
+    steps: Steps, limits_N: Tensor, special: SpecialIds, choose: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """At each step the rows in the batch and the newest id of each, `end` for those that are done.
 
@@ -22,9 +22,9 @@ def decoded(
     newest = steps.first
     left, ends = len(limits_N), [(0, 0)] * len(limits_N)
     for step in range(int(limits_N.max())):
-        newest = torch.where(running, steps.settle(choose(steps(newest), alive)), vocabulary.end)
+        newest = torch.where(running, steps.to_cpu(choose(steps(newest), alive)), special.stop)
         yield alive, newest
-        before, running = running, running & (newest != vocabulary.end) & (limits_N[alive] > step + 1)
+        before, running = running, running & (newest != special.stop) & (limits_N[alive] > step + 1)
         there, left = left, int(running.sum())
         if left < there:
             for place in (before & ~running).nonzero().flatten().tolist():
@@ -39,7 +39,7 @@ def decoded(
             alive, newest, running = alive[rows], newest[rows], running[rows]
 
 
-def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, scored: bool = True) -> list[Hypothesis]:
+def greedy(steps: Steps, limits_N: Tensor, special: SpecialIds, *, scored: bool = True) -> list[Hypothesis]:
     """The most likely token, each time: one hypothesis a row, of at most `limits_N` tokens with the end.
 
     Its score is the sum of log-probabilities. The best token is the best logit: without scores, which are then zero, no
@@ -50,17 +50,17 @@ def greedy(steps: Steps, limits_N: Tensor, vocabulary: Vocabulary, *, scored: bo
 
     def best(logits: Tensor, rows: Tensor) -> Tensor:
         logits = logits.log_softmax(dim=1) if scored else logits
-        values, ids = best_allowed(logits, 1, vocabulary.never)
+        values, ids = best_allowed(logits, 1, special.banned)
         if scored:
             scores[rows] += torch.where(done[rows], 0.0, values[:, 0].float().cpu())
         return ids[:, 0]
 
-    ids = torch.full((len(limits_N), int(limits_N.max())), vocabulary.end)
-    for step, (rows, newest) in enumerate(decoded(steps, limits_N, vocabulary, best)):
+    ids = torch.full((len(limits_N), int(limits_N.max())), special.stop)
+    for step, (rows, newest) in enumerate(decoded(steps, limits_N, special, best)):
         ids[rows, step] = newest
-        done[rows] |= (newest == vocabulary.end) | (limits_N[rows] <= step + 1)
+        done[rows] |= (newest == special.stop) | (limits_N[rows] <= step + 1)
     return [
-        Hypothesis(_until(row, vocabulary.end), score) for row, score in zip(ids.tolist(), scores.tolist(), strict=True)
+        Hypothesis(_until(row, special.stop), score) for row, score in zip(ids.tolist(), scores.tolist(), strict=True)
     ]
 
 

@@ -127,7 +127,7 @@ class ReplayedSteps(PromptSteps):
         else:
             self.cache.put(list(range(len(lengths))), self._filled(prompts, copies), lengths)
 
-    def settle(self, ids_R: Tensor) -> Tensor:
+    def to_cpu(self, ids_R: Tensor) -> Tensor:
         full = any(len(ids) - begin == self.context for ids, begin in zip(self.history, self.begins))
         if self.replay is None or full or self.cache.length == self.capacity:
             return ids_R.cpu()

@@ -51,10 +51,10 @@ class Sampler:
         prompts: list[list[int]],
         streams: list[int],
         vocabulary: int,
-        never: tuple[int, ...],
+        banned: tuple[int, ...],
         device: torch.device,
     ):
-        self.sampling, self.never, self.device = sampling, never, device
+        self.sampling, self.banned, self.device = sampling, banned, device
         self.generators = {
             stream: torch.Generator().manual_seed(sampling.seed * 1_000_003 + stream) for stream in {*streams}
         }
@@ -71,11 +71,11 @@ class Sampler:
             rows = rows.to(self.device)
             logits = penalised(logits, self.seen_NV[rows], sampling.repetition_penalty)
         if sampling.temperature == 0:
-            ids = best_allowed(logits, 1, self.never)[1][:, 0]
+            ids = best_allowed(logits, 1, self.banned)[1][:, 0]
         else:
             logits = (logits - logits.amax(dim=1, keepdim=True)) / sampling.temperature  # so that none is infinite
-            if self.never:
-                logits[:, self.never] = -torch.inf
+            if self.banned:
+                logits[:, self.banned] = -torch.inf
             logits = filtered(logits, top_k=sampling.top_k, top_p=sampling.top_p, min_p=sampling.min_p)
             ids = drawn(logits, self._uniform(rows))
         if self.seen_NV is not None:

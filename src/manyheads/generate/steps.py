@@ -33,7 +33,7 @@ class Steps(Protocol):
         """Takes each row's newest id and gives the logits of the next: [R, V]."""
         ...
 
-    def settle(self, ids_R: Tensor) -> Tensor:
+    def to_cpu(self, ids_R: Tensor) -> Tensor:
         """The ids chosen, on the CPU; they are what the next step will be taken with, unless a row is done."""
         ...
 
@@ -51,7 +51,7 @@ class PlainSteps:
 
     shrinks = True
 
-    def settle(self, ids_R: Tensor) -> Tensor:
+    def to_cpu(self, ids_R: Tensor) -> Tensor:
         return ids_R.cpu()
 
     def finish(self, ends: list[tuple[int, int]]) -> None:
@@ -114,19 +114,20 @@ class Hypothesis:
     score: float
 
 
-NO_END = -1  # the end of a text in a vocabulary that has none
+NO_STOP = -1  # the end of a text in a vocabulary that has none
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class SpecialIds:
     """The ids that decoding has to know."""
 
-    end: int
-    never: tuple[int, ...] = ()
+    stop: int
+    """The id that ends a text."""
+    banned: tuple[int, ...] = ()
     """Ids that may not be produced, such as padding."""
 
     @classmethod
-    def of(cls, config, tokenizer) -> "Vocabulary":
+    def of(cls, config, tokenizer) -> "SpecialIds":
         """That of a language model, which may have more rows than there are tokens."""
         end = tokenizer.end if tokenizer.end is not None else config.end
-        return cls(end=NO_END if end is None else end, never=tuple(range(len(tokenizer), config.vocabulary)))
+        return cls(stop=NO_STOP if end is None else end, banned=tuple(range(len(tokenizer), config.vocabulary)))

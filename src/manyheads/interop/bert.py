@@ -10,8 +10,15 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop import sentence
+from manyheads.interop.extra_fields import (
+    KEY,
+    architectures,
+    read_extra_fields,
+    refuse,
+    refuse_more_tokens,
+    with_extra_fields,
+)
 from manyheads.interop.head import label_fields, names_of, read_form
-from manyheads.interop.rest import KEY, architectures, read_rest, refuse, refuse_more_tokens, with_rest
 from manyheads.interop.weights import read_into
 from manyheads.models.bert import (
     Bert,
@@ -98,7 +105,7 @@ def write_config(config: BertConfig) -> dict[str, Any]:
         "attention_probs_dropout_prob": config.attention_dropout,
         "dtype": "float32",
     }
-    return with_rest(table, config, read_config)
+    return with_extra_fields(table, config, read_config)
 
 
 def read_config(table: dict[str, Any]) -> BertConfig:
@@ -123,7 +130,7 @@ def read_config(table: dict[str, Any]) -> BertConfig:
         dropout=table.get("hidden_dropout_prob", 0.1),
         attention_dropout=table.get("attention_probs_dropout_prob", 0.1),
     )
-    return read_rest(table, config)
+    return read_extra_fields(table, config)
 
 
 def build(

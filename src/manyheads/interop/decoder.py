@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from manyheads.interop.extra_fields import architectures
 from manyheads.interop.head import label_fields, read_form
-from manyheads.interop.rest import architectures
 from manyheads.interop.weights import read_into, write_json
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.text.language import LanguageTokenizer
@@ -40,7 +40,7 @@ def finished(
         table = label_fields({**table, "architectures": [architecture]}, model.names, model.form)
         pad = named_beside(directory / "tokenizer.json").get("pad_token")
         # transformers finds the end of a text by its padding.
-        return {**table, "pad_token_id": None if pad is None else tokenizer.identity(pad)}
+        return {**table, "pad_token_id": None if pad is None else tokenizer.id_of(pad)}
     if generation:
         write_json(directory / "generation_config.json", {**generation, **start})
     return table

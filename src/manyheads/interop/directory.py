@@ -13,7 +13,7 @@ from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import directory_written_atomically
 from manyheads.interop import bert, gpt, llama, marian, pruned, sentence
-from manyheads.interop.rest import KEY, read_rest
+from manyheads.interop.extra_fields import KEY, read_extra_fields
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
@@ -161,7 +161,7 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     what = family.kinds[foreign.kind(table)]
     weights, processor = open_weights(directory), family.processor.load(directory)
     try:
-        config = read_rest({KEY: table[KEY]}, family.config()) if own else foreign.read_config(table)
+        config = read_extra_fields({KEY: table[KEY]}, family.config()) if own else foreign.read_config(table)
         with Undrawn():
             model = foreign.build(table, config, weights, processor)
         pruned.remove_again(getattr(model, "body", model), table)
@@ -177,7 +177,7 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     return model.eval(), processor
 
 
-def kind_of(directory: Path) -> type:
+def model_kind(directory: Path) -> type:
     """Which model a directory holds, told by its config alone."""
     directory = find_model(directory)
     table = read_json(directory / "config.json")

@@ -5,7 +5,7 @@ from typing import Any
 
 from manyheads.interop import sentence
 from manyheads.interop.bert import ARCHITECTURES
-from manyheads.interop.directory import find_model, kind_of, load_model
+from manyheads.interop.directory import find_model, load_model, model_kind
 from manyheads.models.bert import Bert, BertEmbedder
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -31,12 +31,12 @@ def load_as_saved(directory: Path) -> tuple[Any, Any]:
 
 def is_embedder(directory: Path) -> bool:
     """Whether a directory holds an encoder that says how texts become vectors, or nothing but an encoder."""
-    return sentence.is_sentence_model(_whole(directory)) or kind_of(directory) is Bert
+    return sentence.is_sentence_model(_whole(directory)) or model_kind(directory) is Bert
 
 
 def saved_kind(directory: Path) -> type:
     """Which model a directory holds; one that says how texts become vectors, or nothing but an encoder, embeds."""
-    return BertEmbedder if is_embedder(directory) else kind_of(directory)
+    return BertEmbedder if is_embedder(directory) else model_kind(directory)
 
 
 def _whole(directory: Path) -> Path:

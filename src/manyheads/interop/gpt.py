@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop import decoder
-from manyheads.interop.rest import ends, read_rest, refuse, refuse_more_tokens, with_rest
+from manyheads.interop.extra_fields import ends, read_extra_fields, refuse, refuse_more_tokens, with_extra_fields
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.text.language import LanguageTokenizer
@@ -115,7 +115,7 @@ def write_config(config: GPTConfig) -> dict[str, Any]:
         "eos_token_id": config.end,
         "dtype": "float32",
     }
-    return with_rest(table, config, read_config)
+    return with_extra_fields(table, config, read_config)
 
 
 def write_generation_config(config: GPTConfig) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def read_config(table: dict[str, Any]) -> GPTConfig:
         attention_dropout=table.get("attn_pdrop", 0.1),
         end=next(iter(ends(table, published.end)), None),
     )
-    return read_rest(table, config)
+    return read_extra_fields(table, config)
 
 
 def kind(table: dict[str, Any]) -> type:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.rest import KEY
+from manyheads.interop.extra_fields import KEY
 
 FORMS = ("text", "pair", "either", "choice")
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop import decoder
+from manyheads.interop.extra_fields import ends, read_extra_fields, refuse, refuse_more_tokens, with_extra_fields
 from manyheads.interop.pruned import removed_heads
-from manyheads.interop.rest import ends, read_rest, refuse, refuse_more_tokens, with_rest
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.attention import MultiHeadAttention
@@ -81,7 +81,7 @@ def write_config(config: LlamaConfig) -> dict[str, Any]:
         "eos_token_id": _ends(config),
         "dtype": "float32",
     }
-    return with_rest(table, config, read_config)
+    return with_extra_fields(table, config, read_config)
 
 
 def write_generation_config(config: LlamaConfig) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def read_config(table: dict[str, Any]) -> LlamaConfig:
         end=found[0] if found else None,
         other_ends=tuple(found[1:]),
     )
-    return read_rest(table, config)
+    return read_extra_fields(table, config)
 
 
 def _unless(value: Any, usual: Any) -> Any:

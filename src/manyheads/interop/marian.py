@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
+from manyheads.interop.extra_fields import refuse_more_tokens
 from manyheads.interop.pruned import removed_heads
-from manyheads.interop.rest import refuse_more_tokens
 from manyheads.interop.weights import read_into, write_json
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig

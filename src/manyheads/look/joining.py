@@ -81,7 +81,7 @@ class Joined:
         """Whether there is anything to join."""
         return self._settled is not None or bool(self._pieces or self._parts)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Joins, and lets go of what it was joined from."""
         self._settled = self.weights
         self.cache, self._pieces, self._parts = None, [], []

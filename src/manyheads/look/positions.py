@@ -195,7 +195,7 @@ def _rotary(module: Rotary, positions: int) -> tuple[Panel, ...]:
     pairs = module.head_width // 2
     table_T2D = module.cosines_sines(torch.arange(positions), positions).double().numpy()
     halves = table_T2D[:, 0, :pairs], table_T2D[:, 1, :pairs]
-    turned_TD = module.turn(torch.ones(1, 1, positions, module.head_width), 0, positions)[0, 0].double().numpy()
+    turned_TD = module.rotate(torch.ones(1, 1, positions, module.head_width), 0, positions)[0, 0].double().numpy()
     scores_TT = turned_TD @ turned_TD.T / module.head_width
     curves = {"scaled": _wavelengths(module, positions)}
     if module.scaling != "none":

@@ -49,7 +49,7 @@ def recorded_attention(
             hook.remove()
         for part, kernel in zip(chosen, kernels):
             part.module.kernel = kernel
-        recording.settle()
+        recording.finish()
     if recording.gross:
         warn(
             f"the kernel's output was up to {recording.largest_difference:.2g} from that of the formula: it computes "
@@ -83,11 +83,11 @@ class Recording(Mapping[str, Tensor]):
         """Whether the two differ by more than rounding."""
         return self._magnitude is not None and self.largest_difference > GROSS * max(1.0, float(self._magnitude))
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Joins what is still in pieces, and lets go of the caches."""
         self._calls = {name: call for name, call in self._calls.items() if call.begun}
         for call in self._calls.values():
-            call.settle()
+            call.finish()
 
     def __getitem__(self, name: str) -> Tensor:
         return self._calls[name].weights

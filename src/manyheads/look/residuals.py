@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.nn.parts import kind_of
+from manyheads.nn.parts import attention_kind
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def recorded_residuals(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     with ExitStack() as hooks:
         for name, part in model.named_modules():
             if isinstance(blocks := getattr(part, "blocks", None), nn.ModuleList):
-                recorder = _Recorder(table.setdefault(kind_of(name), []))
+                recorder = _Recorder(table.setdefault(attention_kind(name), []))
                 hook = blocks[0].register_forward_pre_hook(recorder.begin, with_kwargs=True)
                 hooks.callback(hook.remove)
                 for number, block in enumerate(blocks, start=1):

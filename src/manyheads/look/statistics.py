@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from manyheads.look.views import View
-from manyheads.nn.parts import kind_of
+from manyheads.nn.parts import attention_kind
 
 # What each share is called when most of a head's weight is there; of two that fit alike the first is said.
 PLACES = {
@@ -64,7 +64,7 @@ def head_statistics(view: View) -> list[HeadStatistics]:
     advances with the rows, at a correlation of at least 0.9; else "mixed". A head that looks at nothing looks
     "nowhere".
     """
-    square = kind_of(view.kind) != "cross" and len(view.rows) == len(view.columns)
+    square = attention_kind(view.kind) != "cross" and len(view.rows) == len(view.columns)
     may_QK = _may_look(view.weights, square)
     places = _places(view.columns, len(view.rows), square)
     return [

@@ -9,7 +9,7 @@ import numpy as np
 from manyheads.core.errors import ConfigError
 from manyheads.look.parts import TITLES
 from manyheads.look.record import Recording
-from manyheads.nn.parts import kind_of
+from manyheads.nn.parts import attention_kind
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def views_of(weights: Any, tokens: Sequence[str], source: Sequence[str] | None =
     by_kind: dict[str, list[np.ndarray]] = {}
     for name, found in table.items():
         layers = found if isinstance(found, list | tuple) else _layers(found, many=not isinstance(weights, Mapping))
-        by_kind.setdefault(kind_of(name), []).extend(_one(each, row) for each in layers)
+        by_kind.setdefault(attention_kind(name), []).extend(_one(each, row) for each in layers)
     kinds = {kind for kind, found in by_kind.items() if found}
     for kind in kinds:
         if len({each.shape for each in by_kind[kind]}) > 1:

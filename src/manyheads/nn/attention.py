@@ -101,10 +101,10 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self._by_heads(q, self.heads), self._by_heads(k), self._by_heads(v)
         tokens = projected.shape[1]
         start, length = (cache.start, cache.reach(tokens)) if cache else (0, tokens)
-        q = self.positions.turn(q, start, length)
+        q = self.positions.rotate(q, start, length)
         bias = self._bias(q, length, start)
         if not cache or not self.positions.turns_late:
-            k = self.positions.turn(k, start, length)
+            k = self.positions.rotate(k, start, length)
         if cache:
             k, v = cache.extend(self, k, v)
             if self.positions.turns_late:
@@ -183,7 +183,7 @@ class MultiHeadAttention(nn.Module):
     def _turned_late(self, k: Tensor, length: int, beams: int) -> Tensor:
         """Keys cached unturned, [N, H, T · K, D], turned to their places, each beam's for itself."""
         k = k.unflatten(2, (length, beams)).transpose(2, 3).flatten(1, 2)
-        k = self.positions.turn(k, 0, length)
+        k = self.positions.rotate(k, 0, length)
         return k.unflatten(1, (-1, beams)).transpose(2, 3).flatten(2, 3)
 
     def _by_heads(self, x: Tensor, heads: int | None = None) -> Tensor:

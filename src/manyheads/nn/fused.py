@@ -9,7 +9,7 @@ from manyheads.nn.cache import Cache
 from manyheads.nn.feedforward import ACTIVATIONS, FeedForward
 from manyheads.nn.positions import Learned, Sinusoidal
 from manyheads.ops.attention import Kernel, sdpa
-from manyheads.ops.linear import few_rows_fit
+from manyheads.ops.linear import decode_kernels_fit
 
 
 class Parts(NamedTuple):
@@ -34,7 +34,7 @@ class StandIn(Protocol):
 def fits(x: Tensor, parts: Parts, cache: Cache | None) -> bool:
     """Whether this is a step that the kernels can take: decoding in half precision, with nothing unusual."""
     attention, feedforward = parts.attention, parts.feedforward
-    if not few_rows_fit(x) or x.shape[1] != 1 or cache is None or cache.lengths is None:
+    if not decode_kernels_fit(x) or x.shape[1] != 1 or cache is None or cache.lengths is None:
         return False
     plain = getattr(attention.kernel, "stands_for", attention.kernel) is sdpa and isinstance(
         attention.positions, Learned | Sinusoidal
@@ -46,7 +46,7 @@ def fits(x: Tensor, parts: Parts, cache: Cache | None) -> bool:
 
 def pre_norm_block(x: Tensor, parts: Parts, cache: Cache | None) -> Tensor:
     """x + attention(norm(x)), then that + feedforward(norm(that))."""
-    from manyheads.ops import few_rows
+    from manyheads.ops import decode_kernels
 
     attention, feedforward = parts.attention, parts.feedforward
     assert cache is not None
@@ -54,13 +54,13 @@ def pre_norm_block(x: Tensor, parts: Parts, cache: Cache | None) -> Tensor:
     assert isinstance(feedforward, FeedForward)
     rows = x[:, 0]
     projection, output, inner, outer = attention.projection, attention.output, feedforward.inner, feedforward.outer
-    qkv = few_rows.linear(rows, projection.weight, projection.bias, norm=parts.attention_norm)
+    qkv = decode_kernels.linear(rows, projection.weight, projection.bias, norm=parts.attention_norm)
     keys, values = cache.storage(attention, len(rows), attention.key_value_heads, attention.key_width, x)
-    mixed = few_rows.attention(qkv, keys, values, cache.lengths, attention.heads)
+    mixed = decode_kernels.attention(qkv, keys, values, cache.lengths, attention.heads)
     if attention.kernel is not sdpa:
         queries = qkv[:, : attention.parts[0]].unflatten(-1, (attention.heads, 1, -1))
         seen = cache.reach(1)
         cast(StandIn, attention.kernel).found(queries, keys[:, :, :seen], values[:, :, :seen], mixed, cache)
-    rows = few_rows.linear(mixed, output.weight, output.bias, residual_RN=rows)
-    hidden = few_rows.linear(rows, inner.weight, inner.bias, norm=parts.feedforward_norm, gelu=True)
-    return few_rows.linear(hidden, outer.weight, outer.bias, residual_RN=rows)[:, None]
+    rows = decode_kernels.linear(mixed, output.weight, output.bias, residual_RN=rows)
+    hidden = decode_kernels.linear(rows, inner.weight, inner.bias, norm=parts.feedforward_norm, gelu=True)
+    return decode_kernels.linear(hidden, outer.weight, outer.bias, residual_RN=rows)[:, None]

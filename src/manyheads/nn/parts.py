@@ -21,7 +21,7 @@ class Part:
     module: MultiHeadAttention
 
 
-def kind_of(name: str) -> str:
+def attention_kind(name: str) -> str:
     """Which attention a name is that of: cross, encoder, decoder, or self where a model has but one."""
     if re.search(r"\bcross", name):
         return "cross"
@@ -33,6 +33,6 @@ def attention_parts(model: nn.Module) -> list[Part]:
     found: list[Part] = []
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            kind = kind_of(name)
+            kind = attention_kind(name)
             found.append(Part(name, kind, sum(part.kind == kind for part in found), module))
     return found

@@ -33,7 +33,7 @@ class Positions(nn.Module):
         """The embeddings with absolute positions added; rows with starts of their own stay within `length`."""
         return x_BTW
 
-    def turn(self, x_BHTD: Tensor, start: int | Tensor, length: int) -> Tensor:
+    def rotate(self, x_BHTD: Tensor, start: int | Tensor, length: int) -> Tensor:
         """Queries or keys turned to their place; `length` counts all positions in view, the cached ones too."""
         return x_BHTD
 
@@ -48,10 +48,10 @@ def places(start: Tensor, count: int) -> Tensor:
 
 
 class Table:
-    """Rows that follow from their position alone, computed in float32 when first asked for and grown by doubling.
+    """Rows that follow from their position alone, computed in float32 when first asked for and resized by doubling.
 
     Not a buffer: `.bfloat16()` would round it, `.to_empty()` would leave it unfilled, and DDP would send it from rank
-    to rank although each has grown it to the length of its own batches.
+    to rank although each has resized it to the length of its own batches.
     """
 
     def __init__(self, compute: Callable[[Tensor], Tensor]):
@@ -187,7 +187,7 @@ class Rotary(Positions):
             frequencies_F = rotary.llama3(frequencies_F, self.factor, self.original_length, *turns)
         return rotary.cosines_sines(positions_T, frequencies_F, attention_factor)
 
-    def turn(self, x_BHTD: Tensor, start: int | Tensor, length: int) -> Tensor:
+    def rotate(self, x_BHTD: Tensor, start: int | Tensor, length: int) -> Tensor:
         count = x_BHTD.shape[2]
         if self.turns_late and length > self.original_length:
             rows = self.for_length(length, x_BHTD.device)

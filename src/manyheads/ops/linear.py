@@ -26,14 +26,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, rows: tuple[in
         return torch.ops.mkldnn._linear_pointwise(x, _layout(weight, rows), part, "none", [], "")
     if rows:
         weight, bias = weight[slice(*rows)], None if bias is None else bias[slice(*rows)]
-    if bias is not None and few_rows_fit(x):
-        from manyheads.ops import few_rows
+    if bias is not None and decode_kernels_fit(x):
+        from manyheads.ops import decode_kernels
 
-        return few_rows.linear(x.flatten(0, -2), weight, bias).unflatten(0, x.shape[:-1])
+        return decode_kernels.linear(x.flatten(0, -2), weight, bias).unflatten(0, x.shape[:-1])
     return F.linear(x, weight, bias)
 
 
-def few_rows_fit(x: Tensor) -> bool:
+def decode_kernels_fit(x: Tensor) -> bool:
     """Whether x is a step of decoding that has its own kernels: in half precision on a GPU that Triton writes for."""
     # Asked first: a compiler cannot look into whether inference mode is on.
     if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():

@@ -72,7 +72,7 @@ class Wrapping:
         if isinstance(tokenizer, EncoderTokenizer):
             self.start, self.between, self.behind = [tokenizer.start], [tokenizer.separator], [tokenizer.separator]
         elif tokenizer.pieces(tokenizer.encode_wrapped([""])[0]) == [START, EXTRACT]:
-            self.start, self.between, self.behind = ([tokenizer.identity(name)] for name in (START, DELIMITER, EXTRACT))
+            self.start, self.between, self.behind = ([tokenizer.id_of(name)] for name in (START, DELIMITER, EXTRACT))
         else:  # a classifier that was fine-tuned elsewhere has none of them, and perhaps a template of its own
             self.start, self.between, self.behind = tokenizer.start, [], tokenizer.behind
         self.room = context - len(self.start) - len(self.behind)

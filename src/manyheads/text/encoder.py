@@ -13,7 +13,7 @@ from manyheads.text.tokenizer import (
     encodable,
     entries_beside,
     file_at,
-    identity_of,
+    id_of_token,
     mark_special,
     named_beside,
     read_model,
@@ -51,10 +51,10 @@ class EncoderTokenizer(FileTokenizer):
         # What the model itself says for an unknown word, whatever the files beside it may name.
         names["unk_token"] = getattr(model.model, "unk_token", None) or names["unk_token"]
         start, separator = names["cls_token"], names["sep_token"]
-        self.pad: int = identity_of(model, names["pad_token"])
-        self.unknown: int = identity_of(model, names["unk_token"])
-        self.start: int = identity_of(model, start)
-        self.separator: int = identity_of(model, separator)
+        self.pad: int = id_of_token(model, names["pad_token"])
+        self.unknown: int = id_of_token(model, names["unk_token"])
+        self.start: int = id_of_token(model, start)
+        self.separator: int = id_of_token(model, separator)
         self.mask: int | None = model.token_to_id(names["mask_token"])
         self._names = {role: token for role, token in names.items() if model.token_to_id(token) is not None}
         mark_special(model, self._names.values())

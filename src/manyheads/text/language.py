@@ -16,7 +16,7 @@ from manyheads.text.tokenizer import (
     encodable,
     file_at,
     first_known,
-    identity_of,
+    id_of_token,
     mark_special,
     named_beside,
     read_model,
@@ -36,7 +36,7 @@ class LanguageTokenizer(FileTokenizer):
 
     def __init__(self, model: tokenizers.Tokenizer, *, end: str | None, named: Mapping[str, str] | None = None):
         """`named` are tokens by their role elsewhere, {"bos_token": "<s>"}, which are special and saved as such."""
-        self.end: int | None = None if end is None else identity_of(model, end)
+        self.end: int | None = None if end is None else id_of_token(model, end)
         names = {role: token for role, token in (named or {}).items() if model.token_to_id(token) is not None}
         if end is not None:
             names = {**names, "eos_token": end, "pad_token": names.get("pad_token", end)}
@@ -129,7 +129,7 @@ class LanguageTokenizer(FileTokenizer):
         model = self._copy()
         before = _token_free(json.loads(model.to_str())["post_processor"])
         model.post_processor = processors.TemplateProcessing(
-            single=single, pair=pair or ["$A", "$B"], special_tokens=[(name, self.identity(name)) for name in names]
+            single=single, pair=pair or ["$A", "$B"], special_tokens=[(name, self.id_of(name)) for name in names]
         )
         if before:
             description = json.loads(model.to_str())

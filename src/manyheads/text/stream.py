@@ -26,11 +26,11 @@ class TextStream:
         self._settled = 0  # characters of the window's text that no later id changes; they have been passed on
         self._held = ""  # characters passed on that may begin a stop string
 
-    def push(self, identity: int) -> str:
+    def push(self, token_id: int) -> str:
         """The text that can be shown now that this id has come."""
-        if self.stopped or self._tokenizer.silent(identity):
+        if self.stopped or self._tokenizer.writes_nothing(token_id):
             return ""
-        self._window.append(identity)
+        self._window.append(token_id)
         return self._before_stops(self._advance())
 
     def finish(self) -> str:
@@ -61,8 +61,8 @@ class TextStream:
     def _run(self) -> bytes:
         """The bytes that the last ids stand for, where byte fallback joins them."""
         run: list[int] = []
-        for identity in reversed(self._window):
-            byte = self._tokenizer.byte(identity)
+        for token_id in reversed(self._window):
+            byte = self._tokenizer.byte(token_id)
             if byte is None:
                 break
             run.append(byte)

@@ -40,9 +40,9 @@ class FileTokenizer:
         """The text of each row of ids; special tokens, and ids that the tokenizer does not have, are left out."""
         return self._model.decode_batch([[each for each in row if each not in self._silent] for row in rows])
 
-    def identity(self, name: str) -> int:
+    def id_of(self, name: str) -> int:
         """The id of a token that must be there."""
-        return identity_of(self._model, name)
+        return id_of_token(self._model, name)
 
     def _bare(self, texts: list[str], special: bool) -> list[list[int]]:
         """The ids of each text with nothing around; with `special`, special tokens spelt out in it are recognised."""
@@ -68,13 +68,13 @@ class FileTokenizer:
         # What the model itself says for an unknown word may stand in a text; other special tokens may not.
         return self._silent - {self._model.token_to_id(self._unknown or "")}
 
-    def silent(self, identity: int) -> bool:
+    def writes_nothing(self, token_id: int) -> bool:
         """Whether decoding leaves this id out."""
-        return identity in self._silent or self._model.id_to_token(identity) is None
+        return token_id in self._silent or self._model.id_to_token(token_id) is None
 
-    def byte(self, identity: int) -> int | None:
+    def byte(self, token_id: int) -> int | None:
         """The byte that this id stands for, where decoding joins such bytes to characters (Llama's byte fallback)."""
-        return self._fallback.get(identity)
+        return self._fallback.get(token_id)
 
     @cached_property
     def _fallback(self) -> dict[int, int]:
@@ -144,8 +144,8 @@ class Tokenizer(FileTokenizer):
     def __init__(self, model: tokenizers.Tokenizer, *, pad: str, end: str):
         super().__init__(model)
         self._names = {"pad_token": pad, "eos_token": end}
-        self.pad: int = identity_of(model, pad)
-        self.end: int = identity_of(model, end)
+        self.pad: int = id_of_token(model, pad)
+        self.end: int = id_of_token(model, end)
         if self.pad == self.end:
             raise ConfigError(
                 f"{pad} is both the padding and the end of a line, so that no model could learn to stop; "
@@ -244,12 +244,12 @@ def encodable(line: str) -> str:
     return _LONE_SURROGATE.sub("\ufffd", line)
 
 
-def identity_of(model: tokenizers.Tokenizer, token: str) -> int:
+def id_of_token(model: tokenizers.Tokenizer, token: str) -> int:
     """The id of a token that must be there."""
-    identity = model.token_to_id(token)
-    if identity is None:
+    token_id = model.token_to_id(token)
+    if token_id is None:
         raise ConfigError(f"the tokenizer has no token {token}; {_special_tokens(model)}")
-    return identity
+    return token_id
 
 
 def mark_special(model: tokenizers.Tokenizer, tokens: Iterable[str]) -> None:

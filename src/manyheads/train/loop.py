@@ -74,7 +74,7 @@ class Training:
         self.display = Display(config.steps, progress.step)
         if newest:
             self.display.line(f"going on from step {progress.step}")
-        self.window = _Window()
+        self.interval = _LogInterval()
         try:
             with StopSignals() as signals:
                 if self._validation_due():
@@ -120,7 +120,7 @@ class Training:
         norm = self._clip()
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.window.add(step, likelihood / tokens, norm, tokens)
+        self.interval.add(step, likelihood / tokens, norm, tokens)
 
     def _clip(self) -> Tensor:
         """The norm of all gradients, which are made smaller where it is too large."""
@@ -138,7 +138,7 @@ class Training:
         validate, checkpoint = self._validation_due(), step % config.checkpoint_every == 0
         due = step == 1 or step % config.log_every == 0 or step == config.steps  # the first says how long it will take
         if due or validate or checkpoint or signals.asked:
-            values, seconds = self.window.close(learning_rate(step, config, self.width))
+            values, seconds = self.interval.close(learning_rate(step, config, self.width))
             self.progress.seconds += seconds
             self.metrics.add("train", step, values)
             self.display.news(step, values)
@@ -149,8 +149,8 @@ class Training:
             self._validate()
         if checkpoint and step < config.steps:
             self._save()
-        if not self.window.steps:
-            self.window = _Window()  # validating and saving is not training
+        if not self.interval.steps:
+            self.interval = _LogInterval()  # validating and saving is not training
 
     def _validation_due(self) -> bool:
         step = self.progress.step
@@ -219,7 +219,7 @@ class Training:
         self.checkpoints.save(self.model, self.optimizer, self.progress)
 
 
-class _Window:
+class _LogInterval:
     """The steps since the last line of metrics; numbers stay on the device until it is closed."""
 
     def __init__(self):

@@ -141,11 +141,11 @@ def similarity_loss(model, batch) -> Loss:
 
     The latter is known as multiple negatives ranking: the other second texts of the batch are the wrong answers.
     """
-    loss = label_loss(likeness(model(batch.ids, batch.lengths), batch.candidates), batch.labels)
+    loss = label_loss(cosine_scores(model(batch.ids, batch.lengths), batch.candidates), batch.labels)
     return Loss(loss, loss.detach(), batch.target_tokens)
 
 
-def likeness(vectors: Tensor, candidates: Tensor | None) -> Tensor:
+def cosine_scores(vectors: Tensor, candidates: Tensor | None) -> Tensor:
     """Cosines of the first half of the vectors with the second half: each with its own, [pairs, 1].
 
     With `candidates`, [pairs, pairs], they are the logits of each with every candidate, scaled.

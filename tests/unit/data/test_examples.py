@@ -22,7 +22,7 @@ from manyheads.data.examples import (
 )
 from manyheads.data.ragged import Store
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder
-from manyheads.train.objectives import answer_loss, likeness, similarity_loss, span_loss
+from manyheads.train.objectives import answer_loss, cosine_scores, similarity_loss, span_loss
 
 
 def rows_in(batch):
@@ -204,12 +204,12 @@ def test_each_first_text_is_to_find_its_own_among_all_second_texts():
 
 def test_a_second_text_that_comes_twice_is_no_wrong_answer():
     vectors, candidates = torch.randn(6, 12), second_texts([[1], [2], [3], [11], [11], [12]])
-    logits = likeness(vectors, candidates)
+    logits = cosine_scores(vectors, candidates)
     assert torch.isinf(logits).tolist() == [[False, True, False], [True, False, False], [False, False, False]]
     changed = vectors.clone()
     changed[4] += 1  # the other pair's second text, as the first one sees it
-    assert_close(likeness(changed, candidates)[0], logits[0])
-    assert not torch.allclose(likeness(changed, candidates)[2], logits[2])  # and the test can tell
+    assert_close(cosine_scores(changed, candidates)[0], logits[0])
+    assert not torch.allclose(cosine_scores(changed, candidates)[2], logits[2])  # and the test can tell
 
 
 def test_with_scores_the_loss_is_the_squared_error_of_cosines():

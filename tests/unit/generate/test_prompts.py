@@ -13,11 +13,11 @@ from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps, WholePromptSteps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import log_probabilities
-from manyheads.generate.steps import Vocabulary
+from manyheads.generate.steps import SpecialIds
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 
-V, END, NO_END = 23, 1, -1
+V, END, NO_STOP = 23, 1, -1
 CPU = torch.device("cpu")
 PROMPTS = [[5, 9, 3], [7], [2, 16, 11, 6, 8], [4, 4], [13, 5, 9, 3]]
 
@@ -50,7 +50,7 @@ def every_model(request):
     return lambda **sizes: random_model(request.param[1], request.param[0], **sizes)
 
 
-def written(model, prompts, tokens, *, steps=PromptSteps, copies=1, sampling=None, end=NO_END, streams=None):
+def written(model, prompts, tokens, *, steps=PromptSteps, copies=1, sampling=None, end=NO_STOP, streams=None):
     """What follows each prompt, `copies` times, each with its end where it has one."""
     rows = [row for row in prompts for _ in range(copies)]
     limits = torch.full((len(rows),), tokens) if isinstance(tokens, int) else torch.tensor(tokens)
@@ -59,7 +59,7 @@ def written(model, prompts, tokens, *, steps=PromptSteps, copies=1, sampling=Non
     found = [[] for _ in rows]
     with torch.inference_mode():
         behind = steps(model, prompts, max(map(len, prompts)) + int(limits.max()), copies)
-        for alive, newest in decoded(behind, limits, Vocabulary(end=end), choose):
+        for alive, newest in decoded(behind, limits, SpecialIds(stop=end), choose):
             for row, each in zip(alive.tolist(), newest.tolist(), strict=True):
                 if len(found[row]) < limits[row] and end not in found[row]:
                     found[row].append(each)
@@ -166,7 +166,7 @@ def test_greedy_search_over_prompts_is_the_likeliest_each_time():
     model = random_model()
     limits = [4, 9, 9, 2, 7]
     with torch.inference_mode():
-        found = greedy(PromptSteps(model, PROMPTS, 20), torch.tensor(limits), Vocabulary(end=NO_END))
+        found = greedy(PromptSteps(model, PROMPTS, 20), torch.tensor(limits), SpecialIds(stop=NO_STOP))
     ids = [by_hand(model, row, limit) for row, limit in zip(PROMPTS, limits)]
     # Nothing ends, so what waits for others behind its limit is filled with the end that is none.
     assert [[each for each in hypothesis.ids if each >= 0] for hypothesis in found] == ids
@@ -184,13 +184,13 @@ def test_a_reader_that_lowers_a_limit_ends_that_row_alone():
     sizes = []
     with torch.inference_mode():
         steps = PromptSteps(model, PROMPTS, 20)
-        for step, (rows, newest) in enumerate(decoded(steps, limits, Vocabulary(end=NO_END), choose)):
+        for step, (rows, newest) in enumerate(decoded(steps, limits, SpecialIds(stop=NO_STOP), choose)):
             sizes.append(len(rows))
             for row, each in zip(rows.tolist(), newest.tolist(), strict=True):
                 seen[row].append(each)
             if step == 2:
                 limits[[0, 3]] = 0
-    assert [len([each for each in row if each != NO_END]) for row in seen] == [3, 9, 9, 3, 9]
+    assert [len([each for each in row if each != NO_STOP]) for row in seen] == [3, 9, 9, 3, 9]
     assert sizes == [5, 5, 5, 3, 3, 3, 3, 3, 3]  # what has ended leaves
     assert [row[:3] for row in seen] == [row[:3] for row in whole]
     assert [seen[row] for row in (1, 2, 4)] == [whole[row] for row in (1, 2, 4)]
@@ -201,7 +201,7 @@ def test_when_all_limits_are_lowered_it_stops():
     choose = Sampler(Sampling(temperature=0.0), PROMPTS[:2], [0] * 2, V, (), CPU)
     count = 0
     with torch.inference_mode():
-        for _ in decoded(PromptSteps(model, PROMPTS[:2], 20), limits, Vocabulary(end=NO_END), choose):
+        for _ in decoded(PromptSteps(model, PROMPTS[:2], 20), limits, SpecialIds(stop=NO_STOP), choose):
             count += 1
             if count == 4:
                 limits[:] = 0
@@ -234,7 +234,7 @@ def test_beam_search_is_the_same_cached_or_not_together_or_alone(beams, context,
     def searched(prompts, steps=PromptSteps):
         with torch.inference_mode():
             behind = steps(model, prompts, 5 + limit, beams)
-            return beam_search(behind, torch.full((len(prompts),), limit), Vocabulary(end=END), beams=beams, alpha=0.6)
+            return beam_search(behind, torch.full((len(prompts),), limit), SpecialIds(stop=END), beams=beams, alpha=0.6)
 
     together = searched(PROMPTS)
     for others in (searched(PROMPTS, WholePromptSteps), [searched([row])[0] for row in PROMPTS]):
@@ -251,7 +251,7 @@ def test_a_beam_that_holds_everything_finds_everything():
     every = [[*body, end] for body in bodies] + [[*body] for body in product((1, 2, 3), repeat=limit)]
     with torch.inference_mode():
         steps = PromptSteps(model, prompts, 9, len(every))
-        found = beam_search(steps, torch.tensor([limit] * 2), Vocabulary(end=end), beams=len(every), alpha=0.0)
+        found = beam_search(steps, torch.tensor([limit] * 2), SpecialIds(stop=end), beams=len(every), alpha=0.0)
     for prompt, hypotheses in zip(prompts, found, strict=True):
         scored = log_probabilities(model, [(prompt, ids) for ids in every])
         expected = sorted(zip((each.total for each in scored), every), reverse=True)

@@ -10,13 +10,13 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError
 from manyheads.generate.beam import beam_search, length_penalty
 from manyheads.generate.greedy import greedy
-from manyheads.generate.steps import CachedSteps, PlainSteps, Vocabulary, WholeSteps
+from manyheads.generate.steps import CachedSteps, PlainSteps, SpecialIds, WholeSteps
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.translate.use import decode_all
 
 PAD, END = 0, 1
-VOCABULARY = Vocabulary(end=END, never=(PAD,))
+VOCABULARY = SpecialIds(stop=END, banned=(PAD,))
 SIZE = 5
 
 
@@ -147,7 +147,7 @@ def test_results_are_best_first_and_never_hold_what_may_not_be():
         assert len({tuple(each.ids) for each in found}) == len(found)
         assert all(PAD not in each.ids and END not in each.ids for each in found)
     # and the test can tell: nothing else would keep the likeliest token away
-    found = beam_search(Language([1], 4), torch.tensor([6]), Vocabulary(end=END), beams=4)[0]
+    found = beam_search(Language([1], 4), torch.tensor([6]), SpecialIds(stop=END), beams=4)[0]
     assert PAD in found[0].ids
 
 

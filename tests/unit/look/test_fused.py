@@ -1,6 +1,6 @@
 """Blocks that a larger kernel computes: what it does is told to whoever stands in a kernel's place.
 
-The kernels themselves need a GPU (tests/unit/ops/test_few_rows.py); here the same sums stand for them.
+The kernels themselves need a GPU (tests/unit/ops/test_decode_kernels.py); here the same sums stand for them.
 """
 
 import sys
@@ -41,9 +41,9 @@ def calls(monkeypatch):
         found.append(given)
         return attention(*given)
 
-    monkeypatch.setitem(sys.modules, "manyheads.ops.few_rows", SimpleNamespace(linear=linear, attention=counted))
-    monkeypatch.setattr("manyheads.ops.few_rows", sys.modules["manyheads.ops.few_rows"], raising=False)
-    monkeypatch.setattr("manyheads.nn.fused.few_rows_fit", lambda x: x.shape[1] == 1)
+    monkeypatch.setitem(sys.modules, "manyheads.ops.decode_kernels", SimpleNamespace(linear=linear, attention=counted))
+    monkeypatch.setattr("manyheads.ops.decode_kernels", sys.modules["manyheads.ops.decode_kernels"], raising=False)
+    monkeypatch.setattr("manyheads.nn.fused.decode_kernels_fit", lambda x: x.shape[1] == 1)
     return found
 
 

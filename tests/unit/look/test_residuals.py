@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError
 from manyheads.generate.greedy import greedy
 from manyheads.generate.prompts import PromptSteps
-from manyheads.generate.steps import CachedSteps, Vocabulary
+from manyheads.generate.steps import CachedSteps, SpecialIds
 from manyheads.look.record import recorded_attention
 from manyheads.look.residuals import lens, reader, recorded_residuals, residual_norms
 from manyheads.models.bert import Bert, BertClassifier, BertConfig, MaskedBert
@@ -249,7 +249,7 @@ def test_a_step_that_failed_is_forgotten(model, monkeypatch):
 def test_what_is_generated_has_the_states_of_one_pass_over_it(model):
     with torch.inference_mode(), recorded_residuals(model) as states:
         steps = PromptSteps(model, [[5, 9, 3]], capacity=9)
-        (made,) = greedy(steps, torch.tensor([4]), Vocabulary(end=-1))
+        (made,) = greedy(steps, torch.tensor([4]), SpecialIds(stop=-1))
     ids = torch.tensor([[5, 9, 3, *made.ids[:-1]]])  # the last one was chosen, but not read
     assert ids.shape == (1, 6)
     assert_close(states["self"], recorded(model, ids)["self"])
@@ -259,7 +259,7 @@ def test_what_is_translated_has_the_states_of_one_pass_over_it():
     model = randomised(Transformer(TRANSLATOR))
     with torch.inference_mode(), recorded_residuals(model) as states:
         memory, mask = model.encode(SOURCE)
-        (made,) = greedy(CachedSteps(model, memory, mask, 9), torch.tensor([4]), Vocabulary(end=-1))
+        (made,) = greedy(CachedSteps(model, memory, mask, 9), torch.tensor([4]), SpecialIds(stop=-1))
     whole = recorded(model, SOURCE, torch.tensor([[TRANSLATOR.start, *made.ids[:-1]]]))
     assert_close(states["decoder"], whole["decoder"])
     assert_close(states["encoder"], whole["encoder"])

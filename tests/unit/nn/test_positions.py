@@ -41,7 +41,7 @@ def test_each_kind_does_one_of_the_three_jobs_and_none_does_none(kind):
     positions, x, q = build(kind=kind), embeddings(), queries()
     does = {
         "add": not torch.equal(positions.add(x, 0), x),
-        "turn": not torch.equal(positions.turn(q, 0, T), q),
+        "turn": not torch.equal(positions.rotate(q, 0, T), q),
         "bias": positions.bias(q, T, 0) is not None,
     }
     expected = {"sinusoidal": "add", "learned": "add", "rotary": "turn", "none": None}.get(kind, "bias")
@@ -51,7 +51,7 @@ def test_each_kind_does_one_of_the_three_jobs_and_none_does_none(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_what_is_learned_has_parameters_and_only_those_are_saved(kind):
     positions = build(kind=kind)
-    positions.add(embeddings(), 0), positions.turn(queries(), 0, T)
+    positions.add(embeddings(), 0), positions.rotate(queries(), 0, T)
     names = {name for name, _ in positions.named_parameters()}
     assert bool(names) == (kind in ("learned", "relative", "buckets"))
     assert set(positions.state_dict()) == names
@@ -70,9 +70,9 @@ def test_absolute_positions_in_pieces_are_those_of_the_whole(kind):
 def test_turning_in_pieces_is_turning_the_whole(scaling, length):
     factor = 1.0 if scaling == "none" else 2.0
     positions, x = build(kind="rotary", scaling=scaling, factor=factor, length=length), queries()
-    pieces = torch.cat((positions.turn(x[:, :, :2], 0, T), positions.turn(x[:, :, 2:], 2, T)), dim=2)
-    assert_close(pieces, positions.turn(x, 0, T))
-    assert not torch.allclose(positions.turn(x, 1, T + 1), positions.turn(x, 0, T))
+    pieces = torch.cat((positions.rotate(x[:, :, :2], 0, T), positions.rotate(x[:, :, 2:], 2, T)), dim=2)
+    assert_close(pieces, positions.rotate(x, 0, T))
+    assert not torch.allclose(positions.rotate(x, 1, T + 1), positions.rotate(x, 0, T))
 
 
 @pytest.mark.parametrize("kind", ["relative", "buckets", "alibi"])
@@ -92,7 +92,7 @@ def test_a_bias_in_pieces_is_that_of_the_whole_and_knows_distances_only(kind, bi
 def test_the_dtype_of_what_comes_in_goes_out(kind, dtype):
     positions = build(kind=kind)
     assert positions.add(embeddings().to(dtype), 0).dtype == dtype
-    assert positions.turn(queries().to(dtype), 0, T).dtype == dtype
+    assert positions.rotate(queries().to(dtype), 0, T).dtype == dtype
     bias = positions.bias(queries().to(dtype), T, 0)
     assert bias is None or bias.dtype == dtype
 
@@ -101,10 +101,10 @@ def test_the_dtype_of_what_comes_in_goes_out(kind, dtype):
 def test_tables_keep_their_precision_when_the_model_is_cast(kind):
     positions = build(kind=kind)
     x, q = embeddings(200), queries(200)
-    before = positions.add(x, 0), positions.turn(q, 0, 200)
+    before = positions.add(x, 0), positions.rotate(q, 0, 200)
     positions.bfloat16()
     assert torch.equal(positions.add(x, 0), before[0])
-    assert torch.equal(positions.turn(q, 0, 200), before[1])
+    assert torch.equal(positions.rotate(q, 0, 200), before[1])
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "rotary"])
@@ -114,7 +114,7 @@ def test_a_model_made_on_the_meta_device_has_its_tables_after_it_is_filled(kind)
     positions.to_empty(device="cpu")
     x, q = embeddings(), queries()
     assert_close(positions.add(x, 0), build(kind=kind).add(x, 0))
-    assert_close(positions.turn(q, 0, T), build(kind=kind).turn(q, 0, T))
+    assert_close(positions.rotate(q, 0, T), build(kind=kind).rotate(q, 0, T))
 
 
 def test_a_table_follows_its_input_to_another_device():
@@ -137,9 +137,9 @@ def test_a_sinusoidal_table_grows_and_stays_right():
 def test_a_table_made_while_generating_serves_training(scaling):
     positions = Rotary(D, scaling=scaling, original_length=3)
     with torch.inference_mode():
-        positions.turn(queries(), 0, T)
+        positions.rotate(queries(), 0, T)
     x = queries().requires_grad_()
-    positions.turn(x, 0, T).sum().backward()
+    positions.rotate(x, 0, T).sum().backward()
     assert x.grad.abs().sum() > 0
 
 
@@ -148,21 +148,21 @@ def test_it_compiles_as_one_graph_and_grows_there(kind):
     torch._dynamo.reset()
     positions = build(kind=kind)
     compiled = torch.compile(
-        lambda x, q: (positions.add(x, 0), positions.turn(q, 0, q.shape[2])), backend="eager", fullgraph=True
+        lambda x, q: (positions.add(x, 0), positions.rotate(q, 0, q.shape[2])), backend="eager", fullgraph=True
     )
     for length in (3, 5, 300, 700):
         x, q = embeddings(length), queries(length)
-        for got, expected in zip(compiled(x, q), (build(kind=kind).add(x, 0), build(kind=kind).turn(q, 0, length))):
+        for got, expected in zip(compiled(x, q), (build(kind=kind).add(x, 0), build(kind=kind).rotate(q, 0, length))):
             assert_close(got, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_copy_gives_the_same_and_shares_nothing(kind):
     positions, x, q = build(kind=kind), embeddings(), queries()
-    positions.add(x, 0), positions.turn(q, 0, T)
+    positions.add(x, 0), positions.rotate(q, 0, T)
     twin = copy.deepcopy(positions)
     assert_close(twin.add(x, 0), positions.add(x, 0))
-    assert_close(twin.turn(q, 0, T), positions.turn(q, 0, T))
+    assert_close(twin.rotate(q, 0, T), positions.rotate(q, 0, T))
     if kind in ("sinusoidal", "rotary"):
         assert twin.table.rows is not positions.table.rows
 
@@ -212,7 +212,7 @@ def test_alibi_is_zero_where_the_query_stands_and_falls_with_distance():
 
 def test_a_yarn_score_is_larger_by_the_square_of_its_attention_factor():
     x = queries(1)
-    turned = Rotary(D, scaling="yarn", factor=4.0, original_length=64).turn(x, 0, 1)
+    turned = Rotary(D, scaling="yarn", factor=4.0, original_length=64).rotate(x, 0, 1)
     assert_close(turned, x * (0.1 * torch.tensor(4.0).log() + 1))
 
 
@@ -233,9 +233,9 @@ def test_rotary_equals_llama(scaling):
     cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(21)[None])
     expected, _ = apply_rotary_pos_emb(x, x, cos, sin)
     ours = Rotary(D, base=500.0, scaling=scaling, factor=factor, original_length=16)
-    assert_close(ours.turn(x, 0, 21), expected)
+    assert_close(ours.rotate(x, 0, 21), expected)
     if scaling != "none":
-        assert not torch.allclose(Rotary(D, base=500.0).turn(x, 0, 21), expected)
+        assert not torch.allclose(Rotary(D, base=500.0).rotate(x, 0, 21), expected)
 
 
 def test_dynamic_ntk_turns_late_and_by_the_length_in_view():
@@ -243,10 +243,10 @@ def test_dynamic_ntk_turns_late_and_by_the_length_in_view():
     plain = Rotary(D)
     assert positions.turns_late
     assert not plain.turns_late
-    assert_close(positions.turn(x, 0, 8), plain.turn(x, 0, 8))
-    assert not torch.allclose(positions.turn(x, 0, 9), plain.turn(x, 0, 9))
-    assert not torch.allclose(positions.turn(x, 0, 9), positions.turn(x, 0, 30))
-    assert_close(positions.turn(x, 0, 8), plain.turn(x, 0, 8))  # and a short one after a long one is plain again
+    assert_close(positions.rotate(x, 0, 8), plain.rotate(x, 0, 8))
+    assert not torch.allclose(positions.rotate(x, 0, 9), plain.rotate(x, 0, 9))
+    assert not torch.allclose(positions.rotate(x, 0, 9), positions.rotate(x, 0, 30))
+    assert_close(positions.rotate(x, 0, 8), plain.rotate(x, 0, 8))  # and a short one after a long one is plain again
 
 
 def test_none_is_the_plain_base_class():

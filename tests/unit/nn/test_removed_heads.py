@@ -11,7 +11,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import greedy
 from manyheads.generate.prompts import PromptSteps
-from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
+from manyheads.generate.steps import CachedSteps, SpecialIds, WholeSteps
 from manyheads.look.heads import heads_off
 from manyheads.look.record import recorded_attention
 from manyheads.models.gpt import GPT
@@ -130,7 +130,7 @@ def test_prompts_of_different_lengths(kind):
     model, prompts, limits = gpt(kind), [[5, 6, 7, 8, 9], [10, 11], [12]], torch.tensor([4, 9, 7])
 
     def texts(network):
-        return [each.ids for each in greedy(PromptSteps(network, prompts, 16), limits, Vocabulary(end=END))]
+        return [each.ids for each in greedy(PromptSteps(network, prompts, 16), limits, SpecialIds(stop=END))]
 
     whole = texts(model)
     with heads_off(model, OFF_IN_GPT):
@@ -141,7 +141,7 @@ def test_prompts_of_different_lengths(kind):
 @pytest.mark.parametrize("kind", ["sinusoidal", "relative", "buckets", "alibi", "rotary"])
 @torch.inference_mode()
 def test_beams_find_what_they_find_with_those_heads_off(kind):
-    model, limits, vocabulary = transformer(kind), torch.tensor([9, 6]), Vocabulary(end=END, never=(0,))
+    model, limits, vocabulary = transformer(kind), torch.tensor([9, 6]), SpecialIds(stop=END, banned=(0,))
 
     def found(network, steps=CachedSteps):
         rows = beam_search(steps(network, *network.encode(SOURCE), 9, 4), limits, vocabulary, beams=4)

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.questions import Answer, Question, read_questions
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig
-from manyheads.tasks.answer.data import Read, Reader, Window, pairs_of, read_all, train_tokenizer
+from manyheads.tasks.answer.data import ContextWindow, Read, Reader, pairs_of, read_all, train_tokenizer
 from manyheads.tasks.answer.recipe import AnswerData
 from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, ranked, score_questions
 from manyheads.tasks.run import resolve
@@ -238,7 +238,9 @@ def test_the_best_stretches_are_those_of_a_search_through_all(tokenizer):
 
 
 def test_a_stretch_counts_as_where_it_has_most_context():
-    read = Read([(place, place + 1) for place in range(8)], [Window([0] * 10, 3, 0), Window([0] * 9, 3, 3)])
+    read = Read(
+        [(place, place + 1) for place in range(8)], [ContextWindow([0] * 10, 3, 0), ContextWindow([0] * 9, 3, 3)]
+    )
     scores = [torch.zeros(10, 2), torch.zeros(9, 2)]
     scores[0][3 + 4, 0] = 5.0  # token 4 of 0…5: one behind it
     scores[1][3 + 1, 0] = 3.0  # and of 3…7: one before it; the first of equals counts
@@ -293,7 +295,7 @@ def test_no_answer_competes_with_the_least_that_any_window_says(tokenizer):
 
 def test_the_pieces_of_one_character_are_one_place():
     offsets = [(0, 1), (2, 3), (2, 3), (2, 3), (3, 4), (5, 9)]  # as of a syllable of three letters
-    read = Read(offsets, [Window([0] * 10, 3, 0)])
+    read = Read(offsets, [ContextWindow([0] * 10, 3, 0)])
     scores = torch.randn(10, 2)
     found = ranked(read, [scores], "a 한한 tree", False)
     places = {(span.start, span.end): span.score for span in found}

@@ -16,7 +16,7 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.classify.data import read_all, with_marks
 from manyheads.tasks.classify.recipe import ExampleData
-from manyheads.tasks.classify.training import grown
+from manyheads.tasks.classify.training import resized
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.labelled import Wrapping
 from manyheads.text.language import LanguageTokenizer
@@ -161,7 +161,7 @@ def test_a_text_is_wrapped_as_published_and_as_its_tokenizer_does_elsewhere(toke
     rows = wrapping.rows([(text,) for text in texts])
     assert tokenizer.pieces(rows[0]) == ["<start>", *tokenizer.pieces(rows[0])[1:-1], "<extract>"]
     assert rows == tokenizer.encode_wrapped(texts)
-    assert [row.count(tokenizer.identity("<extract>")) for row in rows] == [1, 1, 1]
+    assert [row.count(tokenizer.id_of("<extract>")) for row in rows] == [1, 1, 1]
     pairs = [("the cat", "a tree"), ("sleeps", "and the tall tree sees")]
     assert wrapping.rows(pairs) == tokenizer.encode_wrapped(pairs)
     assert wrapping.cut == 0
@@ -169,7 +169,7 @@ def test_a_text_is_wrapped_as_published_and_as_its_tokenizer_does_elsewhere(toke
 
 def test_what_is_too_long_loses_the_end_of_its_first_text(tokenizer):
     wrapping = Wrapping(tokenizer, context=15)
-    start, delimiter, extract = map(tokenizer.identity, ("<start>", "<delimiter>", "<extract>"))
+    start, delimiter, extract = map(tokenizer.id_of, ("<start>", "<delimiter>", "<extract>"))
     long, short = "the cat sees a tree " * 9, "and sleeps"
     long_ids, short_ids = tokenizer.encode([long.strip(), short])
     single, first, second, both = wrapping.rows([(long,), (long, short), (short, long), (long, long)])
@@ -253,13 +253,13 @@ def test_candidates_are_rows_one_after_another():
     ],
 )
 def test_a_grown_model_says_the_same_of_the_tokens_it_knew(model):
-    larger = grown(model, replace(model.config, vocabulary=26)).eval()
+    larger = resized(model, replace(model.config, vocabulary=26)).eval()
     ids = torch.randint(0, 23, (2, 7))
     assert_close(larger(ids)[..., :23], model.eval()(ids))
     assert larger.embedding.weight.shape == (26, 12)
     assert (larger.output.weight is larger.embedding.weight) == model.config.tied
     assert 0 < larger.embedding.weight[23:].std() < 0.1
-    assert grown(model, model.config) is model
+    assert resized(model, model.config) is model
 
 
 @pytest.mark.parametrize("form", ["text", "pair", "choice"])

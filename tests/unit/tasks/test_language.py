@@ -3,7 +3,7 @@ import torch
 
 from manyheads.core.errors import ConfigError
 from manyheads.generate.sample import Sampling
-from manyheads.generate.steps import Vocabulary
+from manyheads.generate.steps import SpecialIds
 from manyheads.interop.directory import save_model
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
@@ -101,7 +101,7 @@ def test_a_completion_says_why_it_ended(model):
     assert stopped.text == length.text[: length.text.index(middle)]
     with torch.no_grad():
         best = int(model.model(torch.tensor(model.encode(["the cat"])))[0, -1].argmax())
-    model.vocabulary = Vocabulary(end=best)
+    model.special = SpecialIds(stop=best)
     assert model.complete(["the cat"], tokens=6, sampling=GREEDY)[0][0] == Completion("the cat", "", 0, "end")
 
 
@@ -109,7 +109,7 @@ def test_rows_that_no_text_has_are_never_said(tokenizer):
     model = made(tokenizer, beyond=400)  # most of what it could say
     found = model.complete(["the cat"] * 3, tokens=30, samples=3)
     assert all(each.tokens == 30 or each.reason == "end" for row in found for each in row)
-    assert model.vocabulary.never == tuple(range(len(tokenizer), len(tokenizer) + 400))
+    assert model.special.banned == tuple(range(len(tokenizer), len(tokenizer) + 400))
     assert isinstance(model.search(["the cat"], tokens=5)[0], str)
 
 
@@ -153,7 +153,7 @@ def test_an_empty_prompt_stands_behind_the_end_of_a_text(model, tokenizer):
 def test_a_tokenizers_own_template_is_put_around_a_prompt(tokenizer):
     wrapped = tokenizer.with_special(["<s>", "<delimiter>"]).with_template(["<s>", "$A", "<delimiter>"])
     model = made(wrapped)
-    before, behind = wrapped.identity("<s>"), wrapped.identity("<delimiter>")
+    before, behind = wrapped.id_of("<s>"), wrapped.id_of("<delimiter>")
     assert model.encode(["the cat", ""]) == [[before, *tokenizer.encode(["the cat"])[0], behind], [before, behind]]
 
 

@@ -95,7 +95,7 @@ def test_a_target_ends_a_text_and_a_source_does_not(pairs, tmp_path):
 def test_what_counts_of_a_pair_is_what_is_learned(pairs, tmp_path, learn):
     data = TextData(pairs=(str(pairs),), learn=learn, rows=3)
     prepared = prepare("language", data, 41, tmp_path / "run")
-    end, delimiter = prepared.processor.end, prepared.processor.identity(DELIMITER)
+    end, delimiter = prepared.processor.end, prepared.processor.id_of(DELIMITER)
     seen = 0
     for batch in prepared.batches().epoch(0):
         for ids, counted in zip(batch.ids.tolist(), batch.counted.tolist()):
@@ -123,9 +123,9 @@ def test_the_tokenizer_directory_is_a_tokenizer(text, pairs, tmp_path):
     table = json.loads((tmp_path / "text" / "tokenizer" / "tokenizer_config.json").read_text())
     assert table["model_max_length"] == CONTEXT
     paired = prepare("language", TextData(pairs=(str(pairs),), vocabulary=280), 41, tmp_path / "pairs").processor
-    assert paired.behind == [paired.identity(DELIMITER)]
+    assert paired.behind == [paired.id_of(DELIMITER)]
     a, b = paired.encode(["source 3", "target 3"])
-    assert paired.encode_wrapped([("source 3", "target 3")]) == [[*a, paired.identity(DELIMITER), *b]]
+    assert paired.encode_wrapped([("source 3", "target 3")]) == [[*a, paired.id_of(DELIMITER), *b]]
 
 
 @pytest.mark.parametrize("kind", ["text", "pairs"])

@@ -89,7 +89,7 @@ def test_many_windows_are_read_some_at_a_time(model, monkeypatch):
 
 
 def test_a_model_that_knows_no_beginning_reads_the_first_token(model, monkeypatch):
-    monkeypatch.setattr(model, "vocabulary", SimpleNamespace(end=-1, never=()))
+    monkeypatch.setattr(model, "special", SimpleNamespace(stop=-1, banned=()))
     ids = model.tokenizer.encode([TEXT])[0]
     scores = score_text(model, [Piece(TEXT, True)], stride=3)
     assert scores.tokens == len(ids) - 1

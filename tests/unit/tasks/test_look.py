@@ -184,7 +184,7 @@ def test_a_language_model_reads_and_goes_on_as_it_does_elsewhere(models, name):
     np.testing.assert_allclose(longer.view().weights[:, :, : len(row), : len(row)], inside.view().weights, atol=1e-5)
 
 
-def ending(model, identity: int):
+def ending(model, token_id: int):
     """A model that says this token before any other."""
     with torch.no_grad():
         model.norm.weight.zero_()
@@ -192,7 +192,7 @@ def ending(model, identity: int):
             model.norm.bias.fill_(1.0)
         else:
             model.norm.weight.fill_(1e-6)
-        model.output.weight[identity] = 5.0
+        model.output.weight[token_id] = 5.0
     return model
 
 

@@ -13,7 +13,7 @@ from manyheads.core.errors import CheckpointError, ConfigError, DataError, Manyh
 from manyheads.interop.directory import save_model
 from manyheads.look.grid import Grid
 from manyheads.look.parts import attentions
-from manyheads.look.steps import followed
+from manyheads.look.trace import followed
 from manyheads.models.bert import (
     Bert,
     BertAnswerer,
@@ -252,7 +252,7 @@ def test_a_translator_recomposes(exact, pairs, order, kind):
         memory = task.model.encode(torch.tensor([source]))[0][0].numpy()
     close(next(each for each in sections(walk, "Layer") if "q" in each)["memory"], memory)
     first = sections(walk, "Embeddings")[0]
-    target = [pairs.identity(token) if token == "<pad>" else token for token in walk.sections[1].rows[0][0].rows]
+    target = [pairs.id_of(token) if token == "<pad>" else token for token in walk.sections[1].rows[0][0].rows]
     assert target[0] == task.model.config.start
     with torch.inference_mode():
         started = task.model.decoder.embedding(torch.tensor([task.model.config.start])).numpy()

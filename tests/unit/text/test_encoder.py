@@ -230,9 +230,9 @@ def test_words_keep_their_pieces_apart(small):
 
 
 def test_the_id_of_a_token_that_must_be_there(small):
-    assert small.identity("[SEP]") == 3
+    assert small.id_of("[SEP]") == 3
     with pytest.raises(ConfigError, match=r"no token \[SEPARATOR\]"):
-        small.identity("[SEPARATOR]")
+        small.id_of("[SEPARATOR]")
 
 
 @pytest.mark.parametrize("missing", ["[PAD]", "[UNK]", "[CLS]", "[SEP]"])

@@ -71,7 +71,7 @@ LETTERS = {byte: letter for letter, byte in byte_of_letter().items()}
 def single_bytes(tokenizer, text):
     """The ids of single bytes, of a byte-level tokenizer or one with byte fallback."""
     fallback = tokenizer is KINDS["llama"]
-    return [tokenizer.identity(f"<0x{byte:02X}>" if fallback else LETTERS[byte]) for byte in text]
+    return [tokenizer.id_of(f"<0x{byte:02X}>" if fallback else LETTERS[byte]) for byte in text]
 
 
 @every_kind
@@ -131,7 +131,7 @@ def test_a_character_is_shown_as_soon_as_it_is_certain(name):
     shown = "".join(map(stream.push, tokenizer.encode(["Hello 猫"])[0]))
     # A run of fallback bytes is only certain when it has ended.
     assert shown == ("Hello " if name == "llama" else "Hello 猫")
-    assert shown + stream.push(tokenizer.identity("o")) == "Hello 猫o"
+    assert shown + stream.push(tokenizer.id_of("o")) == "Hello 猫o"
 
 
 def test_without_context_the_pieces_would_not_join():

@@ -144,7 +144,7 @@ def test_accumulated_batches_are_one_batch(tmp_path):
         run.optimizer.step = lambda run=run: gradients.append(
             [parameter.grad.clone() for parameter in run.model.parameters()]
         )
-        run.window = type("Window", (), {"add": lambda *_: None})()
+        run.interval = type("Window", (), {"add": lambda *_: None})()
         group = list(batches().epoch(0))[:2]
         if accumulate == 1:
             tokens = [batch.target_tokens for batch in group]

@@ -55,7 +55,7 @@ def opened(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def kind_of(path: Path) -> str:
+def file_ending(path: Path) -> str:
     """How the name of a file ends, but for what says that it is packed."""
     return path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
 
@@ -97,7 +97,7 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def _paired(path: Path, fields: tuple[str, str] | None) -> Iterator[Pair]:
-    kind = kind_of(path)
+    kind = file_ending(path)
     if kind in TABLES:
         return _table(path, None if fields is None else (_column(fields[0]), _column(fields[1])))
     if kind in OBJECTS:

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import COMPRESSED, OBJECTS, TABLES, json_in, kind_of, read_lines, text_at
+from manyheads.data.readers.corpus import COMPRESSED, OBJECTS, TABLES, file_ending, json_in, read_lines, text_at
 from manyheads.data.readers.example_layouts import Layout, Row, layout_of, rows_of, texts_in
 
 COMMAS = (".csv",)
@@ -55,7 +55,7 @@ def read_examples(path: Path, columns: tuple[str, ...] = (), part: str = "train"
         if len(files) > 1:
             return _gathered(path, "text", _polarity(path, files, columns))
         path = files[0]
-    kind = kind_of(path)
+    kind = file_ending(path)
     if kind in OBJECTS:
         form, lines = _objects(path, columns)
     elif kind in (*TABLES, *COMMAS):

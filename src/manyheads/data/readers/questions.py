@@ -25,7 +25,7 @@ class Answer:
 class Question:
     """A question about a context, and the answers that are right."""
 
-    identity: str
+    id: str
     text: str
     context: str
     answers: tuple[Answer, ...]
@@ -67,7 +67,7 @@ def read_questions(path: Path) -> QuestionFile:
             left_out += 1
             continue
         mended += placed != found.answers
-        questions.append(Question(found.identity, found.text, found.context, placed, found.title))
+        questions.append(Question(found.id, found.text, found.context, placed, found.title))
     if not questions:
         found = (
             f"none of its {left_out:,} questions has its answers in its context" if left_out else "it has no question"
@@ -83,9 +83,9 @@ def _questions(content: Any, place: str) -> Iterator[Question]:
         for paragraph, place_of_paragraph in _each(document, "paragraphs", place_of_document):
             context = _at(paragraph, "context", str, place_of_paragraph)
             for entry, place_of_question in _each(paragraph, "qas", place_of_paragraph):
-                identity = entry.get("id") if type(entry.get("id")) is int else _at(entry, "id", str, place_of_question)
+                number = entry.get("id") if type(entry.get("id")) is int else _at(entry, "id", str, place_of_question)
                 text = _at(entry, "question", str, place_of_question)
-                yield Question(str(identity), text, context, _answers(entry, place_of_question), title)
+                yield Question(str(number), text, context, _answers(entry, place_of_question), title)
 
 
 def _answers(entry: dict, place: str) -> tuple[Answer, ...]:

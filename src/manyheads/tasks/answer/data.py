@@ -35,7 +35,7 @@ def read_all(data: AnswerData, *, quiet: bool = False) -> SplitQuestions:
         if names and not part:
             raise DataError(f"{names[0]}: every question is empty; give a file with questions")
     if not others:
-        train, valid = _held_out(train)
+        train, valid = _split_by_document(train)
     if all(question.impossible for question in train):
         raise DataError(
             f"{data.data[0]}: none of the {len(train):,} questions to learn from has an answer; give some that have"
@@ -47,7 +47,7 @@ def asked_in(file: QuestionFile, *, quiet: bool = False) -> list[Question]:
     """The questions of a file that ask something; the others, and what was mended, are told."""
     bare = next((each for each in file.questions if not each.context.strip()), None)
     if bare:
-        raise DataError(f"{file.path}: the context of question {bare.identity!r} is empty; mend the file")
+        raise DataError(f"{file.path}: the context of question {bare.id!r} is empty; mend the file")
     asked = [each for each in file.questions if each.text.strip()]
     if not quiet:
         told = (
@@ -64,7 +64,7 @@ def asked_in(file: QuestionFile, *, quiet: bool = False) -> list[Question]:
     return asked
 
 
-def _held_out(questions: list[Question]) -> tuple[list[Question], list[Question]]:
+def _split_by_document(questions: list[Question]) -> tuple[list[Question], list[Question]]:
     """Questions to learn from and others, of documents that the first know nothing of."""
     for key in ("title", "context"):
         found = list(dict.fromkeys(getattr(question, key) for question in questions))
@@ -77,7 +77,7 @@ def _held_out(questions: list[Question]) -> tuple[list[Question], list[Question]
 
 
 @dataclass(frozen=True)
-class Window:
+class ContextWindow:
     """`[CLS] question [SEP] part of the context [SEP]`."""
 
     ids: list[int]
@@ -98,7 +98,7 @@ class Read:
 
     offsets: list[tuple[int, int]]
     """The characters [begin, end) of each token of the context."""
-    windows: list[Window]
+    windows: list[ContextWindow]
 
     def place(self, answer: Answer) -> tuple[int, int] | None:
         """The first and the last token of the context that have a character of the answer; None where none has."""
@@ -112,7 +112,7 @@ class Read:
         return [_within(window, place) for window in self.windows]
 
 
-def _within(window: Window, place: tuple[int, int] | None) -> tuple[int, int]:
+def _within(window: ContextWindow, place: tuple[int, int] | None) -> tuple[int, int]:
     if place is None or place[0] < window.first or place[1] >= window.first + window.count:
         return 0, 0
     return place[0] - window.first + window.before, place[1] - window.first + window.before
@@ -146,13 +146,15 @@ class Reader:
             self.cut += len(asked[question]) > self.question
         return [Read(told[context][1], self._windows(asked[question], told[context][0])) for question, context in pairs]
 
-    def _windows(self, question: list[int], context: list[int]) -> list[Window]:
+    def _windows(self, question: list[int], context: list[int]) -> list[ContextWindow]:
         question = question[: self.question]
         room = self.longest - len(question) - 3
         step = min(self.stride, (room + 1) // 2)
         firsts = range(0, max(len(context) - room, 0) + step, step)
         parts = [(first, context[first : first + room]) for first in firsts]
-        return [Window(self.tokenizer.wrapped(question, part), len(question) + 2, first) for first, part in parts]
+        return [
+            ContextWindow(self.tokenizer.wrapped(question, part), len(question) + 2, first) for first, part in parts
+        ]
 
 
 def pairs_of(questions: Sequence[Question]) -> list[tuple[str, str]]:
@@ -201,7 +203,7 @@ def _squad(questions: list[Question]) -> str:
     documents: dict[str, dict[str, list[dict]]] = {}
     for question in questions:
         answers = [{"text": answer.text, "answer_start": answer.start} for answer in question.answers]
-        entry = {"id": question.identity, "question": question.text, "answers": answers}
+        entry = {"id": question.id, "question": question.text, "answers": answers}
         asked = documents.setdefault(question.title, {}).setdefault(question.context, [])
         asked.append({**entry, "is_impossible": question.impossible})
     data = [

@@ -21,7 +21,7 @@ from manyheads.data.readers.questions import Question, read_questions
 from manyheads.look.grid import of_numbers
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertAnswerer
-from manyheads.tasks.answer.data import Read, Reader, Window, asked_in, pairs_of
+from manyheads.tasks.answer.data import ContextWindow, Read, Reader, asked_in, pairs_of
 from manyheads.tasks.answer.recipe import LONGEST, STRIDE, Evaluation
 from manyheads.tasks.answer.scores import AnswerScores, answer_scores, answer_table
 from manyheads.tasks.classify.use import asked_files
@@ -145,7 +145,7 @@ def _checked(questions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 @torch.inference_mode()
-def window_scores(model: nn.Module, windows: Sequence[Window]) -> list[Tensor]:
+def window_scores(model: nn.Module, windows: Sequence[ContextWindow]) -> list[Tensor]:
     """What the model says of each window, [T, 2], computed with others of about its length; on the CPU."""
     found, device = [torch.empty(0)] * len(windows), next(model.parameters()).device
     for places in grouped([len(window.ids) for window in windows], CELLS_AT_ONCE):

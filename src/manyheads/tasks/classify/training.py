@@ -124,7 +124,7 @@ class Classification(FineTuning):
         config: GPTConfig | LlamaConfig = self.recipe.model
         end = self.processor.end if config.end is None else config.end
         config = replace(config, vocabulary=max(config.vocabulary, len(self.processor)), end=end)
-        return self.network()(config) if pre_trained is None else grown(pre_trained, config)
+        return self.network()(config) if pre_trained is None else resized(pre_trained, config)
 
     def on_top(self, body: Any) -> nn.Module:
         return (BertClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)
@@ -199,7 +199,7 @@ def _load(path: Path) -> tuple[Bert | GPT | Llama, EncoderTokenizer | LanguageTo
 
 
 @torch.no_grad()
-def grown(model: GPT | Llama, config: GPTConfig | LlamaConfig) -> GPT | Llama:
+def resized(model: GPT | Llama, config: GPTConfig | LlamaConfig) -> GPT | Llama:
     """The same model by a config with more tokens, or another dropout; new rows are as those of an untrained model."""
     if config == model.config:
         return model

@@ -12,7 +12,7 @@ from manyheads.look.grid import Grid, of_numbers
 from manyheads.look.lectures import lecture_walk
 from manyheads.look.parts import TITLES, attentions, refuse_unknown, title_of
 from manyheads.look.residuals import residual_norms
-from manyheads.look.steps import Head, Passage, Trace, followed
+from manyheads.look.trace import Head, Passage, Trace, followed
 from manyheads.look.walk import Section, Walk
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention

@@ -118,7 +118,7 @@ class LanguageModelling(Task):
         if not data.pairs:
             return text_batches(store, rows=data.rows, length=context, **order)
         tokens = max(data.rows * context // 3, 1)  # of the target; source and padding about double it
-        delimiter = self.processor.identity(DELIMITER)
+        delimiter = self.processor.id_of(DELIMITER)
         return joined_batches(store, tokens=tokens, pad=0, delimiter=delimiter, counts=data.learn, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:

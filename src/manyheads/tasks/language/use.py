@@ -15,7 +15,7 @@ from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
-from manyheads.generate.steps import NO_END, Hypothesis, Vocabulary
+from manyheads.generate.steps import NO_STOP, Hypothesis, SpecialIds
 from manyheads.look.walk import Section
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
@@ -53,7 +53,7 @@ class LanguageModel(Predictor):
 
     def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
         super().__init__(model, tokenizer)
-        self.vocabulary = Vocabulary.of(model.config, tokenizer)
+        self.special = SpecialIds.of(model.config, tokenizer)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> Self:
@@ -149,7 +149,7 @@ class LanguageModel(Predictor):
         """
         copies = len(limits) // max(len(prompts), 1)
         begun = [row for row in prompts for _ in range(copies)]
-        sampler = Sampler(sampling, begun, streams, self.model.config.vocabulary, self.vocabulary.never, self.device)
+        sampler = Sampler(sampling, begun, streams, self.model.config.vocabulary, self.special.banned, self.device)
         texts = [TextStream(self.tokenizer, stop) for stop in stops]
         completions = completions or [Completion("") for _ in begun]
         left = torch.tensor(limits)
@@ -157,16 +157,16 @@ class LanguageModel(Predictor):
         capacity = max(len(row) + limit for row, limit in zip(begun, limits, strict=True))
         with torch.inference_mode():
             steps = prompt_steps(self.model, prompts, capacity, copies)
-            for rows, newest in decoded(steps, left, self.vocabulary, self._ending(sampler)):
-                for row, identity in zip(rows.tolist(), newest.tolist(), strict=True):
+            for rows, newest in decoded(steps, left, self.special, self._ending(sampler)):
+                for row, token_id in zip(rows.tolist(), newest.tolist(), strict=True):
                     if not running[row]:
                         continue
                     piece, done = "", completions[row]
-                    if identity == self.vocabulary.end:
+                    if token_id == self.special.stop:
                         done.reason, running[row] = "end", False
                     else:
                         done.tokens += 1
-                        piece = texts[row].push(identity)
+                        piece = texts[row].push(token_id)
                         if texts[row].stopped:
                             running[row], left[row] = False, 0
                         elif done.tokens == limits[row]:
@@ -187,20 +187,20 @@ class LanguageModel(Predictor):
             for row in self.encode(prompts):
                 steps = PromptSteps(self.model, [row], len(row) + tokens, beam)
                 limits = torch.tensor([tokens], device=self.device)
-                found.append(beam_search(steps, limits, self.vocabulary, beams=beam, alpha=alpha)[0][0])
+                found.append(beam_search(steps, limits, self.special, beams=beam, alpha=alpha)[0][0])
         return self.tokenizer.decode([each.ids for each in found])
 
     def continued(self, ids: list[int], tokens: int) -> list[int]:
         """What greedy search adds to these ids, at most so many and without an end."""
         sampler = Sampler(
-            *(Sampling(temperature=0.0), [ids], [0], self.model.config.vocabulary, self.vocabulary.never, self.device)
+            *(Sampling(temperature=0.0), [ids], [0], self.model.config.vocabulary, self.special.banned, self.device)
         )
         with torch.inference_mode():
             steps = prompt_steps(self.model, [ids], len(ids) + tokens)
-            found = decoded(steps, torch.tensor([tokens]), self.vocabulary, self._ending(sampler))
+            found = decoded(steps, torch.tensor([tokens]), self.special, self._ending(sampler))
             added = [int(newest) for _, newest in found]
             steps.close()
-        return [each for each in added if each != self.vocabulary.end]
+        return [each for each in added if each != self.special.stop]
 
     def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
         """How likely each continuation is behind its beginning, whose border is a border of tokens too.
@@ -228,9 +228,9 @@ class LanguageModel(Predictor):
         return rows
 
     def _encoded(self, prompts: Sequence[str]) -> list[list[int]]:
-        tokenizer, end = self.tokenizer, self.vocabulary.end
+        tokenizer, end = self.tokenizer, self.special.stop
         rows = [tokenizer.start + ids + tokenizer.behind for ids in tokenizer.encode(list(prompts), special=True)]
-        if not all(rows) and end == NO_END:
+        if not all(rows) and end == NO_STOP:
             raise ConfigError("this model knows no beginning of a text; give a prompt")
         return [row or [end] for row in rows]
 
@@ -271,14 +271,14 @@ class LanguageModel(Predictor):
 
     def _ending(self, sampler: Sampler) -> Callable:
         """The sampler with all ids that end a text made one."""
-        others = [end for end in getattr(self.model.config, "other_ends", ()) if end != self.vocabulary.end]
+        others = [end for end in getattr(self.model.config, "other_ends", ()) if end != self.special.stop]
         if not others:
             return sampler
         ends = torch.tensor(others, device=self.device)
 
         def choose(logits, rows):
             ids = sampler(logits, rows)
-            return torch.where(torch.isin(ids, ends), self.vocabulary.end, ids)
+            return torch.where(torch.isin(ids, ends), self.special.stop, ids)
 
         return choose
 

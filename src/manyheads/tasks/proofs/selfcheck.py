@@ -11,7 +11,7 @@ from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, WholePromptSteps
 from manyheads.generate.sample import Sampler, Sampling
-from manyheads.generate.steps import CachedSteps, Vocabulary, WholeSteps
+from manyheads.generate.steps import CachedSteps, SpecialIds, WholeSteps
 from manyheads.models.bert import Bert
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
@@ -84,7 +84,7 @@ def same_texts(model, sentences: int, beam: int) -> list[Finding]:
     context = model.config.context
     lengths = [min(number % 17 + 1, context) for number in range(sentences)]
     rows = [_random_ids(model.config, 1, length)[0].tolist() for length in lengths]
-    vocabulary = Vocabulary(end=-1)
+    special = SpecialIds(stop=-1)
     findings = []
     for name, sampling in (("greedy", Sampling(temperature=0.0)), ("sampled", Sampling(temperature=0.9, top_p=0.9))):
 
@@ -93,7 +93,7 @@ def same_texts(model, sentences: int, beam: int) -> list[Finding]:
             sampler = Sampler(sampling, rows, [0] * len(rows), model.config.vocabulary, (), device)
             limits = torch.full((len(rows),), LONGEST)
             steps = kind(model, rows, max(map(len, rows)) + LONGEST)
-            return torch.stack([newest for _, newest in decoded(steps, limits, vocabulary, sampler)], 1).tolist()
+            return torch.stack([newest for _, newest in decoded(steps, limits, special, sampler)], 1).tolist()
 
         findings += _compared(name, texts, rows, WholePromptSteps)
 
@@ -101,7 +101,7 @@ def same_texts(model, sentences: int, beam: int) -> list[Finding]:
         found = []
         for row in rows:
             steps = kind(model, [row], len(row) + LONGEST, beam)
-            found.append(beam_search(steps, torch.tensor([LONGEST]), vocabulary, beams=beam)[0][0].ids)
+            found.append(beam_search(steps, torch.tensor([LONGEST]), special, beams=beam)[0][0].ids)
         return found
 
     return [

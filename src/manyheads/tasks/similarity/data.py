@@ -7,7 +7,7 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
 from manyheads.data.examples import similarity_store
-from manyheads.data.readers.corpus import OBJECTS, TABLES, json_in, kind_of, read_lines, read_pairs
+from manyheads.data.readers.corpus import OBJECTS, TABLES, file_ending, json_in, read_lines, read_pairs
 from manyheads.data.readers.example_layouts import rows_of, texts_in
 from manyheads.data.readers.examples import COMMAS, Example, ExampleFile, read_examples
 from manyheads.tasks.labelled import Wrapping, as_number, held_out_numbers, with_dev
@@ -54,7 +54,7 @@ def read_all(data: SimilarityData, *, quiet: bool = False) -> Found:
     for some, pairs in ((files, train), (others, valid)):
         if pairs and (same := _sameness(pairs)):
             raise DataError(f"{some[0].path}: all pairs have {same}; there must be others to tell it from")
-    train, valid = (train, valid) if valid else _held_out(train)
+    train, valid = (train, valid) if valid else _split(train)
     if not quiet:
         _tell([*files, *others], train, largest)
     return Found(train, valid, largest)
@@ -89,7 +89,7 @@ def _without_scores(path: Path, columns: tuple[str, ...]) -> tuple[tuple[str, st
 
     None says that there are scores, or that the file is for its reader to refuse.
     """
-    kind = kind_of(path)
+    kind = file_ending(path)
     if len(columns) == 3 or not path.is_file():
         return None
     if kind in OBJECTS:
@@ -166,7 +166,7 @@ def _sameness(pairs: Pairs) -> str | None:
     return None if len(set(pairs.scores)) > 1 else f"the score {pairs.scores[0]:g}"
 
 
-def _held_out(pairs: Pairs) -> tuple[Pairs, Pairs]:
+def _split(pairs: Pairs) -> tuple[Pairs, Pairs]:
     held = held_out_numbers(len(pairs))
 
     def those(numbers: list[int]) -> Pairs:

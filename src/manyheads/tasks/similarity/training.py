@@ -21,7 +21,7 @@ from manyheads.tasks.similarity.data import Found, read_all, store_pairs, train_
 from manyheads.tasks.similarity.recipe import SimilarityData, SimilarityRecipe
 from manyheads.tasks.task import Asked
 from manyheads.text.encoder import EncoderTokenizer
-from manyheads.train.objectives import Loss, label_loss, likeness, similarity_loss
+from manyheads.train.objectives import Loss, cosine_scores, label_loss, similarity_loss
 
 WITH_SCORES, WITHOUT_SCORES = ("spearman", "pearson", "loss"), ("accuracy", "loss")
 
@@ -87,7 +87,7 @@ class Similarity(FineTuning):
         loss, found, labels = torch.zeros((), device=device), [], []
         for batch in self._batches(self.valid, seed=0, shuffle=False).epoch(0):
             batch = batch.to(device)
-            scores = likeness(model(batch.ids, batch.lengths), batch.candidates)
+            scores = cosine_scores(model(batch.ids, batch.lengths), batch.candidates)
             loss += label_loss(scores, batch.labels)
             found.append(scores[:, 0] if self.scored else scores.argmax(dim=1))
             labels.append(batch.labels)

@@ -73,7 +73,7 @@ def refuse_unknown(path: str | Path, sentences: Sequence[TaggedSentence], names:
 
 
 @dataclass(frozen=True)
-class Window:
+class SentenceWindow:
     """A part of a sentence that the model reads at once, or all of it."""
 
     ids: list[int]
@@ -95,11 +95,11 @@ class Windowing:
         self.long = 0
         """Sentences that were too long for one window."""
 
-    def windows(self, sentences: Sequence[Sequence[str]]) -> list[list[Window]]:
+    def windows(self, sentences: Sequence[Sequence[str]]) -> list[list[SentenceWindow]]:
         """The windows of each sentence; one without words has none."""
         return [self._windows(pieces) for pieces in self.tokenizer.encode_words([list(each) for each in sentences])]
 
-    def _windows(self, pieces: list[list[int]]) -> list[Window]:
+    def _windows(self, pieces: list[list[int]]) -> list[SentenceWindow]:
         if sum(map(len, pieces)) > self.room:
             self.long += 1
             # So every window has room for half of the one before it and one more word.
@@ -109,7 +109,7 @@ class Windowing:
         for (first, last), asked in zip(*spans(starts, self.room)):
             ids = self.tokenizer.wrapped([each for word in pieces[first:last] for each in word])
             if asked:
-                found.append(Window(ids, [1 + starts[word] - starts[first] for word in asked]))
+                found.append(SentenceWindow(ids, [1 + starts[word] - starts[first] for word in asked]))
         return found
 
 

@@ -21,7 +21,7 @@ from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.metrics import EntityScores, entity_scores, entity_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
-from manyheads.tasks.tag.data import Window, Windowing, refuse_unknown
+from manyheads.tasks.tag.data import SentenceWindow, Windowing, refuse_unknown
 from manyheads.tasks.tag.recipe import Evaluation
 from manyheads.tasks.task import Predictor, listed
 from manyheads.text.encoder import EncoderTokenizer
@@ -73,7 +73,7 @@ class Tagger(Predictor):
         return [torch.cat([nothing, *(next(found) for _ in each)]) for each in windows]
 
     @torch.inference_mode()
-    def _read(self, windows: list[Window]) -> list[Tensor]:
+    def _read(self, windows: list[SentenceWindow]) -> list[Tensor]:
         """The probabilities of each window's words, computed with others of about its length."""
         found: list[Tensor] = [torch.empty(0)] * len(windows)
         for places in grouped([len(window.ids) for window in windows], CELLS_AT_ONCE):

@@ -18,7 +18,7 @@ from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
 from manyheads.generate.beam import beam_search, length_penalty
 from manyheads.generate.greedy import greedy
-from manyheads.generate.steps import CachedSteps, Hypothesis, Steps, Vocabulary
+from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
 from manyheads.models.transformer import Transformer
@@ -182,7 +182,7 @@ def decode_all(
     config = model.config
     # A table of positions ends where it ends.
     most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
-    vocabulary = Vocabulary(end=config.end, never=(config.pad,))
+    special = SpecialIds(stop=config.end, banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
         for places in grouped([_cells(len(row), beam) for row in rows], batch_cells, longest_first=True):
@@ -193,12 +193,10 @@ def decode_all(
             if beam == 1:
                 results = [
                     [Hypothesis(one.ids, one.score / float(length_penalty(min(len(one.ids) + 1, last), alpha)))]
-                    for one, last in zip(
-                        greedy(stepper, limits, vocabulary, scored=scored), limits.tolist(), strict=True
-                    )
+                    for one, last in zip(greedy(stepper, limits, special, scored=scored), limits.tolist(), strict=True)
                 ]
             else:
-                results = beam_search(stepper, limits.to(device), vocabulary, beams=beam, alpha=alpha)
+                results = beam_search(stepper, limits.to(device), special, beams=beam, alpha=alpha)
             for place, result in zip(places, results, strict=True):
                 found[place] = result
     return found

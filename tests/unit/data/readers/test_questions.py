@@ -70,7 +70,7 @@ def test_a_start_is_never_counted_from_the_end(tmp_path):
 def test_a_question_with_an_answer_that_stands_nowhere_is_left_out(tmp_path, text):
     path = written(tmp_path / "a.json", squad(asked(("Mary", 0), (text, 9)), asked(("Ann", 22), id="q2")))
     found = read_questions(path)
-    assert [question.identity for question in found.questions] == ["q2"]
+    assert [question.id for question in found.questions] == ["q2"]
     assert (found.mended, found.left_out) == (0, 1)
     with pytest.raises(DataError, match="none of its 1 questions has its answers"):
         read_questions(written(tmp_path / "a.json", squad(asked((text, 9)))))
@@ -138,7 +138,7 @@ def test_a_missing_file_is_refused(tmp_path):
 def test_xquad_is_read_as_it_is(data_set, language):
     found = read_questions(data_set("xquad") / f"xquad.{language}.json.gz")
     assert (len(found.questions), found.mended, found.left_out) == (1190, 0, 0)
-    assert len({question.identity for question in found.questions}) == 1190
+    assert len({question.id for question in found.questions}) == 1190
     assert len({question.context for question in found.questions}) == 240
     for question in found.questions:
         for answer in question.answers:

@@ -13,13 +13,15 @@ HEADS = ("form", "impossible", "longest")  # what is kept there of a model on to
 Config = TypeVar("Config")
 
 
-def with_rest(table: dict[str, Any], config: Config, read: Callable[[dict[str, Any]], Config]) -> dict[str, Any]:
+def with_extra_fields(
+    table: dict[str, Any], config: Config, read: Callable[[dict[str, Any]], Config]
+) -> dict[str, Any]:
     """Their config.json, with those of our fields that reading it would not give back, such as a dropout they lack."""
     rest = _difference(config, read(table))
     return {**table, KEY: rest} if rest else table
 
 
-def read_rest(table: dict[str, Any], config: Config) -> Config:
+def read_extra_fields(table: dict[str, Any], config: Config) -> Config:
     """Our config as their fields say it, with those that were kept beside them."""
     return updated(config, {name: value for name, value in table.get(KEY, {}).items() if name not in HEADS})
 

@@ -81,7 +81,7 @@ class Trace:
 
     def _unturned(self, place: int, shared: int) -> tuple[Tensor, Tensor] | None:
         module = self.part.module
-        if type(module.positions).turn is Positions.turn:
+        if type(module.positions).rotate is Positions.rotate:
             return None
         q, k, _ = self.of(module.projection)[-1].gave.split(module.parts, dim=-1)
         return q.unflatten(-1, (module.heads, -1))[:, place], k.unflatten(-1, (module.key_value_heads, -1))[:, shared]

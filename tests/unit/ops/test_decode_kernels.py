@@ -8,14 +8,14 @@ from torch import nn
 
 from manyheads.generate.greedy import greedy
 from manyheads.generate.prompts import PromptSteps, ReplayedSteps
-from manyheads.generate.steps import Vocabulary
+from manyheads.generate.steps import SpecialIds
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.nn import fused
 
 if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (9, 0):
     pytest.skip("the kernels need a GPU of Hopper's generation or later", allow_module_level=True)
 
-few_rows = pytest.importorskip("manyheads.ops.few_rows")
+decode_kernels = pytest.importorskip("manyheads.ops.decode_kernels")
 
 
 def random(*size: int) -> torch.Tensor:
@@ -37,7 +37,7 @@ def test_the_linear_kernel_is_the_formula(rows, inputs, outputs, normed, gelu):
         expected = nn.functional.layer_norm(expected, (inputs,), norm.weight.double(), norm.bias.double(), norm.eps)
     expected = expected @ weight.double().T + bias.double()
     expected = (nn.functional.gelu(expected, approximate="tanh") if gelu else expected) + residual.double()
-    found = few_rows.linear(x, weight, bias, norm=norm if normed else None, gelu=gelu, residual_RN=residual)
+    found = decode_kernels.linear(x, weight, bias, norm=norm if normed else None, gelu=gelu, residual_RN=residual)
     assert (found.double() - expected).norm() / expected.norm() < 5e-3
 
 
@@ -65,7 +65,7 @@ def test_replayed_steps_give_the_same_text_again_and_alone(model):
 
     def texts(rows):
         steps = ReplayedSteps(model, rows, 80)
-        found = [each.ids for each in greedy(steps, torch.full((len(rows),), 60), Vocabulary(end=-1), scored=False)]
+        found = [each.ids for each in greedy(steps, torch.full((len(rows),), 60), SpecialIds(stop=-1), scored=False)]
         steps.close()
         return found
 
