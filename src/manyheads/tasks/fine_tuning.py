@@ -28,6 +28,7 @@ class FineTuning(Task):
     """
 
     Processor = EncoderTokenizer
+    network = Bert
     from_processor = ("vocabulary", "separator")
     pooler = False
     """Whether what stands on top reads the encoder's pooler."""
@@ -88,9 +89,6 @@ class FineTuning(Task):
         if recipe.fine_tune.freeze and not recipe.fine_tune.model:
             raise ConfigError("an untrained model is not worth freezing; give a pre-trained one with --model")
         refuse_smoothing(recipe.train, "labels")
-
-    def network(self) -> Any:
-        return Bert
 
     def pre_trained(self, *, begun: bool) -> tuple[Any, Any]:
         path = self.recipe.fine_tune.model

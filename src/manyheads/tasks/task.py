@@ -6,11 +6,12 @@ has its `TASK`, what a run follows; `use.py` its `PREDICTOR`, what a user calls.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
+from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class Task:
     """The class of its recipe."""
     Processor: Any
     """What stands between data and the model, such as a tokenizer: it is loaded from a directory, and saved in one."""
+    network: Any
+    """The class of the model, or of its body, which takes the sizes alone."""
     metrics: tuple[str, ...]
     """What validation gives that a model can be best by."""
     from_processor: tuple[str, ...] = ("vocabulary",)
@@ -178,10 +181,6 @@ class Task:
     def check(self, *, new: bool) -> None:
         """Refuses what cannot be before anything is written; `new` says that the files will be read."""
 
-    def network(self) -> Any:
-        """The class of the model, or of its body, which takes the sizes alone."""
-        raise NotImplementedError
-
     def pre_trained(self, *, begun: bool) -> tuple[Any, Any]:
         """A pre-trained body and its processor, where the run begins with one; `begun` says that it is past that."""
         return None, None
@@ -202,9 +201,14 @@ class Task:
         """Finds what was stored: `train`, `valid` and whatever else the task needs of it."""
         raise NotImplementedError
 
+    def sizes(self) -> Any:
+        """The model's sizes, with what follows from the processor."""
+        special = {name: getattr(self.processor, name) for name in self.from_processor if name != "vocabulary"}
+        return replace(self.recipe.model, vocabulary=len(self.processor), **special)
+
     def build(self, body: Any) -> "nn.Module":
         """The model, with the pre-trained body if there is one."""
-        raise NotImplementedError
+        return self.network(self.sizes())
 
     def batches(self) -> "Batches":
         """All batches of the training data, in an order fixed by seed and epoch."""
@@ -310,6 +314,10 @@ def predictor_of(path: str | Path) -> type[Predictor]:
     """What a user calls for the model in a directory."""
     from manyheads.interop.encoders import saved_kind
 
+    file = Path(path) / "recipe.toml"
+    trained = read_toml(file).get("task") if file.is_file() else None  # two tasks may train one kind of model
+    if trained in TASKS:
+        return _module(trained, "use").PREDICTOR
     kind = saved_kind(Path(path))
     found = next((each for each in predictors() if kind in each.kinds), None)
     if found is None:

@@ -44,7 +44,7 @@ class Classification(FineTuning):
 
     def __init__(self, recipe: ClassifyRecipe):
         super().__init__(recipe)
-        self.encoder = recipe.family == "bert"
+        self.encoder, self.network = recipe.family == "bert", MODELS[recipe.family][0]
         self.Processor = EncoderTokenizer if self.encoder else LanguageTokenizer
         self.from_processor = ("vocabulary", "separator" if self.encoder else "end")
         self.metrics = ("pearson", "loss") if recipe.data.regression else ("accuracy", "loss")
@@ -92,9 +92,6 @@ class Classification(FineTuning):
             raise ConfigError("fine_tune.auxiliary is for gpt and llama; an encoder has no language model's loss")
         super().check(new=new)
 
-    def network(self) -> Any:
-        return MODELS[self.recipe.family][0]
-
     def load_body(self, path: Path) -> tuple[Any, Any]:
         body, processor = _load(path)
         return body, with_marks(processor) if isinstance(processor, LanguageTokenizer) else processor
@@ -124,7 +121,7 @@ class Classification(FineTuning):
         config: GPTConfig | LlamaConfig = self.recipe.model
         end = self.processor.end if config.end is None else config.end
         config = replace(config, vocabulary=max(config.vocabulary, len(self.processor)), end=end)
-        return self.network()(config) if pre_trained is None else resized(pre_trained, config)
+        return self.network(config) if pre_trained is None else resized(pre_trained, config)
 
     def on_top(self, body: Any) -> nn.Module:
         return (BertClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)

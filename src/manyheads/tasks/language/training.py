@@ -49,6 +49,10 @@ class LanguageModelling(Task):
     usual_preset = "gpt2_tiny"
     own_data = ("text", "pairs")
 
+    def __init__(self, recipe: LanguageRecipe):
+        super().__init__(recipe)
+        self.network = MODELS[recipe.family][0]
+
     @classmethod
     def begin(cls, asked: Asked) -> LanguageRecipe:
         return cls.blank(asked.table) if "family" in asked.table and not asked.preset else super().begin(asked)
@@ -86,9 +90,6 @@ class LanguageModelling(Task):
         if new:
             examples_of(self.recipe.data)
 
-    def network(self) -> type[GPT] | type[Llama]:
-        return MODELS[self.recipe.family][0]
-
     def read(self) -> Texts | Pairs:
         return examples_of(self.recipe.data)
 
@@ -106,9 +107,6 @@ class LanguageModelling(Task):
             self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
         else:
             self.train, self.valid = open_text(directory, self.recipe.data.valid_tokens)
-
-    def build(self, body: None) -> nn.Module:
-        return self.network()(replace(self.recipe.model, vocabulary=len(self.processor), end=self.processor.end))
 
     def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)

@@ -35,6 +35,7 @@ class MaskedLanguageModelling(Task):
 
     Recipe = MaskedRecipe
     Processor = EncoderTokenizer
+    network = MaskedBert
     metrics = ("loss", "accuracy")
     from_processor = ("vocabulary", "separator")
     usual_preset = "bert_mini"
@@ -69,9 +70,6 @@ class MaskedLanguageModelling(Task):
         if self.recipe.data.next_sentence and self.recipe.model.segments < 2:
             raise ConfigError("model.segments is 1, but two texts stand in a row; raise it or use --no-next-sentence")
 
-    def network(self) -> type[MaskedBert]:
-        return MaskedBert
-
     def read(self) -> Texts:
         data = self.recipe.data
         return Texts(data.text, data.valid, data.field)
@@ -94,8 +92,7 @@ class MaskedLanguageModelling(Task):
         refuse_unknown_words(self.valid, self.processor)
 
     def build(self, body: None) -> MaskedBert:
-        config = replace(self.recipe.model, vocabulary=len(self.processor), separator=self.processor.separator)
-        return MaskedBert(config, next_sentence=self.recipe.data.next_sentence)
+        return MaskedBert(self.sizes(), next_sentence=self.recipe.data.next_sentence)
 
     def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)

@@ -27,6 +27,7 @@ class Translation(Task):
 
     Recipe = TranslateRecipe
     Processor = Tokenizer
+    network = Transformer
     metrics = ("bleu", "loss")
     from_processor = ("vocabulary", "pad", "start", "end")
     usual_preset = "transformer_small"
@@ -64,9 +65,6 @@ class Translation(Task):
                 f"{positions.length}; lower the one or raise the other"
             )
 
-    def network(self) -> type[Transformer]:
-        return Transformer
-
     def read(self) -> Corpus:
         return Corpus(self.recipe.data)
 
@@ -82,10 +80,6 @@ class Translation(Task):
         self.references = [target for _, target in pairs]
         self.sources = self.processor.encode([source for source, _ in pairs])
         self.valid = pair_store(self.sources, self.processor.encode(self.references))
-
-    def build(self, body: None) -> Transformer:
-        special = {name: getattr(self.processor, name) for name in ("pad", "start", "end")}
-        return Transformer(replace(self.recipe.model, vocabulary=len(self.processor), **special))
 
     def batches(self) -> Batches:
         return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)

@@ -1,0 +1,1 @@
+"""A whole task: a line in, its reversed line out."""

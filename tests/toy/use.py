@@ -1,0 +1,26 @@
+"""Lines in, reversed lines out."""
+
+from manyheads.models.transformer import Transformer
+from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.translate.use import decode_all
+from toy.data import read_pairs
+from toy.recipe import Evaluation
+
+
+class Reverser(Predictor):
+    """A model that is ready to write lines backwards."""
+
+    what, kinds, scored_on = "a reverser", (Transformer,), Evaluation
+
+    def __call__(self, lines):
+        """Each line backwards, as far as the model knows."""
+        rows = self.tokenizer.encode(listed(lines, "a reverser", "lines"))
+        return self.tokenizer.decode([found[0].ids for found in decode_all(self.model, rows, beam=1)])
+
+    def evaluate(self, asked):
+        pairs = read_pairs(asked.lines)
+        right = sum(found == wanted for found, (_, wanted) in zip(self([line for line, _ in pairs]), pairs))
+        return f"reversed {100 * right / len(pairs):6.2f} %   of {len(pairs):,} lines"
+
+
+PREDICTOR = Reverser
