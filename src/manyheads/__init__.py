@@ -6,30 +6,40 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from manyheads.look.heads import heads_off
-    from manyheads.look.lectures import lecture_walk
-    from manyheads.look.page import attention_page
-    from manyheads.look.record import recorded_attention
-    from manyheads.models.bert import Bert, BertConfig
-    from manyheads.models.gpt import GPT, GPTConfig
-    from manyheads.models.llama import Llama, LlamaConfig
-    from manyheads.models.transformer import Transformer, TransformerConfig
-    from manyheads.nn.attention import MultiHeadAttention
-    from manyheads.nn.cache import Cache
-    from manyheads.nn.feedforward import FeedForward, GatedFeedForward
-    from manyheads.nn.positions import Alibi, Buckets, Learned, Relative, Rotary, Sinusoidal
-    from manyheads.tasks.answer.use import Answerer
-    from manyheads.tasks.classify.use import Classifier
-    from manyheads.tasks.inside.look import look_inside
-    from manyheads.tasks.inside.walk import walk_through
-    from manyheads.tasks.language.use import LanguageModel
-    from manyheads.tasks.masked.use import Filler
-    from manyheads.tasks.similarity.use import Embedder
-    from manyheads.tasks.tag.use import Tagger
-    from manyheads.tasks.translate.use import Translator
-    from manyheads.text.encoder import EncoderTokenizer
-    from manyheads.text.language import LanguageTokenizer
-    from manyheads.text.tokenizer import Tokenizer
+    from manyheads.look.heads import heads_off as heads_off
+    from manyheads.look.lectures import lecture_walk as lecture_walk
+    from manyheads.look.page import attention_page as attention_page
+    from manyheads.look.record import recorded_attention as recorded_attention
+    from manyheads.models.bert import Bert as Bert
+    from manyheads.models.bert import BertConfig as BertConfig
+    from manyheads.models.gpt import GPT as GPT
+    from manyheads.models.gpt import GPTConfig as GPTConfig
+    from manyheads.models.llama import Llama as Llama
+    from manyheads.models.llama import LlamaConfig as LlamaConfig
+    from manyheads.models.transformer import Transformer as Transformer
+    from manyheads.models.transformer import TransformerConfig as TransformerConfig
+    from manyheads.nn.attention import MultiHeadAttention as MultiHeadAttention
+    from manyheads.nn.cache import Cache as Cache
+    from manyheads.nn.feedforward import FeedForward as FeedForward
+    from manyheads.nn.feedforward import GatedFeedForward as GatedFeedForward
+    from manyheads.nn.positions import Alibi as Alibi
+    from manyheads.nn.positions import Buckets as Buckets
+    from manyheads.nn.positions import Learned as Learned
+    from manyheads.nn.positions import Relative as Relative
+    from manyheads.nn.positions import Rotary as Rotary
+    from manyheads.nn.positions import Sinusoidal as Sinusoidal
+    from manyheads.tasks.answer.use import Answerer as Answerer
+    from manyheads.tasks.classify.use import Classifier as Classifier
+    from manyheads.tasks.inside.look import look_inside as look_inside
+    from manyheads.tasks.inside.walk import walk_through as walk_through
+    from manyheads.tasks.language.use import LanguageModel as LanguageModel
+    from manyheads.tasks.masked.use import Filler as Filler
+    from manyheads.tasks.similarity.use import Embedder as Embedder
+    from manyheads.tasks.tag.use import Tagger as Tagger
+    from manyheads.tasks.translate.use import Translator as Translator
+    from manyheads.text.encoder import EncoderTokenizer as EncoderTokenizer
+    from manyheads.text.language import LanguageTokenizer as LanguageTokenizer
+    from manyheads.text.tokenizer import Tokenizer as Tokenizer
 
 _PLACES = {
     "manyheads.models.bert": ("Bert", "BertConfig"),
@@ -57,42 +67,7 @@ _PLACES = {
     "manyheads.text.language": ("LanguageTokenizer",),
     "manyheads.text.tokenizer": ("Tokenizer",),
 }
-__all__ = [
-    "GPT",
-    "Alibi",
-    "Answerer",
-    "Bert",
-    "BertConfig",
-    "Buckets",
-    "Cache",
-    "Classifier",
-    "Embedder",
-    "EncoderTokenizer",
-    "FeedForward",
-    "Filler",
-    "GPTConfig",
-    "GatedFeedForward",
-    "LanguageModel",
-    "LanguageTokenizer",
-    "Learned",
-    "Llama",
-    "LlamaConfig",
-    "MultiHeadAttention",
-    "Relative",
-    "Rotary",
-    "Sinusoidal",
-    "Tagger",
-    "Tokenizer",
-    "Transformer",
-    "TransformerConfig",
-    "Translator",
-    "attention_page",
-    "heads_off",
-    "lecture_walk",
-    "look_inside",
-    "recorded_attention",
-    "walk_through",
-]
+__all__ = sorted(name for names in _PLACES.values() for name in names)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str):

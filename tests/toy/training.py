@@ -41,17 +41,14 @@ class Reversal(Task):
     def open(self, directory):
         self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
 
-    def batches(self):
-        return self._batches(self.train, seed=self.recipe.train.seed)
-
-    def _batches(self, store, **order):
+    def batches_of(self, store, **order):
         return pair_batches(store, tokens=self.recipe.data.batch_tokens, pad=self.processor.pad, **order)
 
     def loss(self, model, batch):
         return translation_loss(model, batch)
 
     def validate(self, model):
-        return {"loss": mean_loss(model, self._batches(self.valid, seed=0, shuffle=False))}
+        return {"loss": mean_loss(model, self.valid_batches())}
 
     def card(self, which, scores):
         about = f"It writes lines backwards, as it learned from {len(self.train)}; these are its weights {which}."

@@ -1,12 +1,13 @@
 """What all fine-tuning shares: a pre-trained model or an untrained one, a few epochs, and something new on top."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
@@ -16,6 +17,7 @@ from manyheads.models.bert import PRESETS, Bert, BertConfig
 from manyheads.tasks.task import Asked, Task
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.config import TrainConfig
+from manyheads.train.objectives import label_loss
 
 UNSET = 2**53  # steps that nobody asked for
 LARGE = 384  # the width from which on a pre-trained encoder is fine-tuned as gently as published
@@ -116,6 +118,27 @@ class FineTuning(Task):
     def on_top(self, body: Any) -> nn.Module:
         """The whole model, of its body and what the stored data says."""
         raise NotImplementedError
+
+
+def label_validation(
+    model: nn.Module, batches: Iterable[Any], scored: Callable[[nn.Module, Any], Tensor], *, numbers: bool
+) -> tuple[float, Tensor, Tensor]:
+    """The loss of an example, what is predicted and what is right, over batches, which `scored` gives scores."""
+    device = next(model.parameters()).device
+    loss, found, labels = torch.zeros((), device=device), [], []
+    for batch in batches:
+        batch = batch.to(device)
+        scores = scored(model, batch)
+        loss += label_loss(scores, batch.labels)
+        found.append(scores[:, 0] if numbers else scores.argmax(dim=1))
+        labels.append(batch.labels)
+    predicted, truth = torch.cat(found), torch.cat(labels)
+    return float(loss) / len(truth), predicted, truth
+
+
+def percent_right(predicted: Tensor, truth: Tensor) -> float:
+    """How many of a hundred are right."""
+    return 100 * float((predicted == truth).sum()) / len(truth)
 
 
 def encoder_sizes(pre_trained: str | None, preset: str | None) -> BertConfig:

@@ -6,12 +6,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import torch
+from torch import Tensor, nn
+
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.grouping import grouped
+from manyheads.data.batches import padded
 from manyheads.data.readers.corpus import COMPRESSED
 from manyheads.tasks.language.data import DELIMITER
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 
+CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
 HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
 START, EXTRACT = "<start>", "<extract>"
 
@@ -57,6 +63,17 @@ def as_number(label: str, place: str) -> float:
     if not math.isfinite(number):
         raise DataError(f"{place}: {label!r} is not a number; mend the line, or name other --columns, the number last")
     return number
+
+
+@torch.inference_mode()
+def outputs_of(model: nn.Module, rows: Sequence[list[int]]) -> list[Tensor]:
+    """What a model says of each row of ids, computed with others of about its length; float32, on the CPU."""
+    found, device = [torch.empty(0)] * len(rows), next(model.parameters()).device
+    for places in grouped([len(row) for row in rows], CELLS_AT_ONCE):
+        ids, lengths = padded([rows[place] for place in places])
+        for place, output in zip(places, model(ids.to(device), lengths.to(device)).float().cpu()):
+            found[place] = output
+    return found
 
 
 class Wrapping:

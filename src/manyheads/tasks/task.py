@@ -17,11 +17,11 @@ from manyheads.core.errors import ConfigError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from manyheads.data.batches import Batches
     from manyheads.look.walk import Section
     from manyheads.tasks.inside.forward import ForwardPass
     from manyheads.tasks.inside.importance import Measure
     from manyheads.tasks.proofs.selfcheck import Finding
-    from manyheads.train.loop import Batches
     from manyheads.train.objectives import Loss
 
 TASKS = {
@@ -212,6 +212,14 @@ class Task:
 
     def batches(self) -> "Batches":
         """All batches of the training data, in an order fixed by seed and epoch."""
+        return self.batches_of(self.train, seed=self.recipe.train.seed, shuffle=True)
+
+    def valid_batches(self) -> "Batches":
+        """Those of the validation data, always the same."""
+        return self.batches_of(self.valid, seed=0, shuffle=False)
+
+    def batches_of(self, store: Any, *, seed: int, shuffle: bool) -> "Batches":
+        """All batches of stored rows."""
         raise NotImplementedError
 
     def loss(self, model: "nn.Module", batch: Any) -> "Loss":

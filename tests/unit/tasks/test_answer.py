@@ -12,9 +12,17 @@ from torch import nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.questions import Answer, Question, read_questions
+from manyheads.data.readers.questions import Answer, Question
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig
-from manyheads.tasks.answer.data import ContextWindow, Read, Reader, pairs_of, read_all, train_tokenizer
+from manyheads.tasks.answer.data import (
+    ContextWindow,
+    Read,
+    Reader,
+    pairs_of,
+    read_all,
+    stored_questions,
+    train_tokenizer,
+)
 from manyheads.tasks.answer.recipe import AnswerData
 from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, ranked, score_questions
 from manyheads.tasks.run import resolve
@@ -356,7 +364,7 @@ def test_prepared_data_is_found_again_without_its_files(tmp_path):
     again = prepared("answer", data, 512, tmp_path / "run")
     assert first.impossible
     assert again.impossible
-    assert first.valid == again.valid == read_questions(tmp_path / "run" / "data" / "valid.json").questions
+    assert first.valid == again.valid == stored_questions(tmp_path / "run" / "data")
     usual = Reader(again.processor, 512, longest=14)([(question.text, question.context) for question in again.valid])
     assert first.validated == again.validated == usual
     assert (first.train["ids"].flat == again.train["ids"].flat).all()

@@ -3,7 +3,7 @@
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
@@ -157,6 +157,12 @@ class Reader:
         ]
 
 
+def stored_questions(directory: Path) -> list[Question]:
+    """The questions to validate on, as they were laid down."""
+    found = json.loads((directory / "valid.json").read_text(encoding="utf-8"))
+    return [Question(**{**each, "answers": tuple(Answer(**answer) for answer in each["answers"])}) for each in found]
+
+
 def pairs_of(questions: Sequence[Question]) -> list[tuple[str, str]]:
     """Each question with its context."""
     return [(question.text, question.context) for question in questions]
@@ -175,7 +181,7 @@ def store_questions(asked: SplitQuestions, reader: Reader, directory: Path) -> N
     rows = [window.ids for _, read in train for window in read.windows]
     targets = [target for question, read in train for target in read.targets(question.answers)]
     answer_store(rows, targets).save(directory / "train")
-    (directory / "valid.json").write_text(_squad([question for question, _ in valid]), encoding="utf-8")
+    (directory / "valid.json").write_text(json.dumps([asdict(question) for question, _ in valid]), encoding="utf-8")
     impossible = sum(question.impossible for question, _ in train)
     (directory / "about.json").write_text(json.dumps({"impossible": impossible > 0}) + "\n", encoding="utf-8")
     without = f", {impossible:,} of them without an answer" if impossible else ""
@@ -196,18 +202,3 @@ def _placed(questions: list[Question], reader: Reader) -> list[tuple[Question, R
     if not placed:
         raise DataError("no question is left; give others")
     return placed
-
-
-def _squad(questions: list[Question]) -> str:
-    """The questions in the layout of SQuAD."""
-    documents: dict[str, dict[str, list[dict]]] = {}
-    for question in questions:
-        answers = [{"text": answer.text, "answer_start": answer.start} for answer in question.answers]
-        entry = {"id": question.id, "question": question.text, "answers": answers}
-        asked = documents.setdefault(question.title, {}).setdefault(question.context, [])
-        asked.append({**entry, "is_impossible": question.impossible})
-    data = [
-        {"title": title, "paragraphs": [{"context": context, "qas": asked} for context, asked in paragraphs.items()]}
-        for title, paragraphs in documents.items()
-    ]
-    return json.dumps({"data": data}, indent=1) + "\n"

@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manyheads.core.errors import ConfigError
-from manyheads.tasks.classify.recipe import ExampleEvaluation as Evaluation
+from manyheads.tasks.classify.recipe import ExampleEvaluation
 from manyheads.tasks.task import ENCODER_PRESETS, Files, FineTune, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
-
-__all__ = ["LONGEST", "RECIPE", "STRIDE", "AnswerData", "AnswerRecipe", "Evaluation"]
 
 LONGEST, STRIDE = 384, 128  # tokens of a window, and from one to the next
 
@@ -54,4 +52,5 @@ class AnswerRecipe(Recipe):
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
+Evaluation = ExampleEvaluation
 RECIPE = AnswerRecipe

@@ -12,10 +12,17 @@ from torch import nn
 from manyheads.data.batches import Batches
 from manyheads.data.examples import answer_batches
 from manyheads.data.ragged import Store
-from manyheads.data.readers.questions import read_questions
 from manyheads.interop.directory import find_model
 from manyheads.models.bert import Bert, BertAnswerer
-from manyheads.tasks.answer.data import Reader, SplitQuestions, pairs_of, read_all, store_questions, train_tokenizer
+from manyheads.tasks.answer.data import (
+    Reader,
+    SplitQuestions,
+    pairs_of,
+    read_all,
+    store_questions,
+    stored_questions,
+    train_tokenizer,
+)
 from manyheads.tasks.answer.recipe import AnswerRecipe
 from manyheads.tasks.answer.scores import answer_scores
 from manyheads.tasks.answer.use import ranked, window_scores
@@ -67,15 +74,15 @@ class Answering(FineTuning):
         data, context = self.recipe.data, self.recipe.model.context
         self.impossible = json.loads((directory / "about.json").read_text(encoding="utf-8"))["impossible"]
         self.train = Store.open(directory / "train")
-        self.valid = read_questions(directory / "valid.json").questions
+        self.valid = stored_questions(directory)
         # As the finished model will read them.
         self.validated = Reader(self.processor, context, longest=data.longest)(pairs_of(self.valid))
 
     def on_top(self, body: Bert) -> BertAnswerer:
         return BertAnswerer(body, self.impossible, min(self.recipe.data.longest, self.recipe.model.context))
 
-    def batches(self) -> Batches:
-        return answer_batches(self.train, size=self.recipe.data.examples, seed=self.recipe.train.seed, shuffle=True)
+    def batches_of(self, store: Store, **order: Any) -> Batches:
+        return answer_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return answer_loss(model, batch)

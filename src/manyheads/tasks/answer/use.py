@@ -14,9 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
-from manyheads.data.batches import padded
 from manyheads.data.readers.questions import Question, read_questions
 from manyheads.look.grid import of_numbers
 from manyheads.look.walk import Section
@@ -28,11 +26,11 @@ from manyheads.tasks.classify.use import asked_files
 from manyheads.tasks.inside.conclusions import GIVES, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, tokens_of
 from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.labelled import outputs_of
 from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
 from manyheads.tasks.task import Predictor, listed
 from manyheads.text.encoder import EncoderTokenizer
 
-CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
 COMPARED = 20  # stretches, the best of a context, which probabilities are shared among
 LONGEST_ANSWER = 30  # tokens
 
@@ -144,16 +142,10 @@ def _checked(questions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(question, context) for question, context in questions]
 
 
-@torch.inference_mode()
 def window_scores(model: nn.Module, windows: Sequence[ContextWindow]) -> list[Tensor]:
-    """What the model says of each window, [T, 2], computed with others of about its length; on the CPU."""
-    found, device = [torch.empty(0)] * len(windows), next(model.parameters()).device
-    for places in grouped([len(window.ids) for window in windows], CELLS_AT_ONCE):
-        ids, lengths = padded([windows[place].ids for place in places])
-        scores = model(ids.to(device), lengths.to(device)).float().cpu()
-        for place, row in zip(places, scores):
-            found[place] = row[: len(windows[place].ids)]
-    return found
+    """What the model says of each window, [T, 2]."""
+    outputs = outputs_of(model, [window.ids for window in windows])
+    return [output[: len(window.ids)] for output, window in zip(outputs, windows)]
 
 
 def ranked(read: Read, scores: Sequence[Tensor], context: str, impossible: bool) -> list[Span]:

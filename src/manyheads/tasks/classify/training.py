@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
@@ -22,13 +22,13 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.card import model_card
 from manyheads.tasks.classify.data import Labelled, read_all, store_examples, train_tokenizer, with_marks
 from manyheads.tasks.classify.recipe import FAMILIES, ClassifyFineTune, ClassifyRecipe, ExampleData
-from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.fine_tuning import FineTuning, label_validation, percent_right
 from manyheads.tasks.labelled import Wrapping
 from manyheads.tasks.language import training as language
 from manyheads.tasks.task import Asked, refuse_other_family
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
-from manyheads.train.objectives import Loss, classification_loss, compared, label_loss
+from manyheads.train.objectives import Loss, classification_loss, compared
 
 LARGE = 512  # the width from which on a pre-trained decoder is fine-tuned as gently as published
 SHORTEST = 5  # tokens that hold two texts and the marks around them
@@ -126,10 +126,7 @@ class Classification(FineTuning):
     def on_top(self, body: Any) -> nn.Module:
         return (BertClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)
 
-    def batches(self) -> Batches:
-        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
-
-    def _batches(self, store: Store, **order: Any) -> Batches:
+    def batches_of(self, store: Store, **order: Any) -> Batches:
         return example_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
@@ -139,19 +136,12 @@ class Classification(FineTuning):
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Negative log-likelihood of a label and how many of a hundred are right; of numbers their correlation."""
-        device = next(model.parameters()).device
-        loss, found, labels = torch.zeros((), device=device), [], []
-        for batch in self._batches(self.valid, seed=0, shuffle=False).epoch(0):
-            batch = batch.to(device)
-            scores = compared(model(batch.ids, batch.lengths), batch.candidates).float()
-            loss += label_loss(scores, batch.labels)
-            found.append(scores[:, 0] if self.recipe.data.regression else scores.argmax(dim=1))
-            labels.append(batch.labels)
-        predicted, truth, count = torch.cat(found), torch.cat(labels), len(self.valid)
-        if self.recipe.data.regression:
+        numbers = self.recipe.data.regression
+        loss, predicted, truth = label_validation(model, self.valid_batches().epoch(0), _scored, numbers=numbers)
+        if numbers:
             pearson = torch.corrcoef(torch.stack([predicted, truth]).double())[0, 1].nan_to_num(0.0)
-            return {"loss": float(loss) / count, "pearson": 100 * float(pearson)}
-        return {"loss": float(loss) / count, "accuracy": 100 * float((predicted == truth).sum()) / count}
+            return {"loss": loss, "pearson": 100 * float(pearson)}
+        return {"loss": loss, "accuracy": percent_right(predicted, truth)}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         start, between, behind = (
@@ -183,6 +173,10 @@ number.
 """
         tag, title = "text-classification", "A classifier"
         return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
+
+
+def _scored(model: nn.Module, batch: Any) -> Tensor:
+    return compared(model(batch.ids, batch.lengths), batch.candidates).float()
 
 
 def _encoder(config: BertConfig) -> ClassifyRecipe:

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
-from manyheads.core.grouping import grouped
 from manyheads.core.log import say, warn
-from manyheads.data.batches import padded
 from manyheads.data.examples import candidates_of
 from manyheads.data.readers.examples import ExampleFile, read_examples
 from manyheads.look.grid import of_numbers
@@ -26,15 +24,13 @@ from manyheads.tasks.classify.recipe import Evaluation, ExampleEvaluation
 from manyheads.tasks.inside.conclusions import concluded, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, refuse_second
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import Wrapping, as_number
+from manyheads.tasks.labelled import Wrapping, as_number, outputs_of
 from manyheads.tasks.metrics import LabelScores, label_scores, label_table, number_scores, number_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_vectors
 from manyheads.tasks.task import Predictor, listed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.objectives import compared
-
-CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
 
 
 @dataclass(frozen=True)
@@ -90,16 +86,7 @@ class Classifier(Predictor):
             self._warned = True
             warn(f"{self._wrapping.cut:,} of {len(rows):,} texts are longer than the model reads and lose their end")
         candidates = candidates_of([len(each) for each in parts]) if self.form == "choice" else None
-        return compared(self._scores(rows), candidates)
-
-    @torch.inference_mode()
-    def _scores(self, rows: list[list[int]]) -> Tensor:
-        """What the model says of each row, computed with others of about its length."""
-        scores = torch.empty(len(rows), self.model.score.out_features)
-        for places in grouped([len(row) for row in rows], CELLS_AT_ONCE):
-            ids, lengths = padded([rows[place] for place in places])
-            scores[places] = self.model(ids.to(self.device), lengths.to(self.device)).float().cpu()
-        return scores
+        return compared(torch.stack(outputs_of(self.model, rows)), candidates)
 
     def _texts(self, example: Any) -> tuple[str, ...]:
         if self.form in ("text", "either") and isinstance(example, str):

@@ -108,10 +108,7 @@ class LanguageModelling(Task):
         else:
             self.train, self.valid = open_text(directory, self.recipe.data.valid_tokens)
 
-    def batches(self) -> Batches:
-        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
-
-    def _batches(self, store: Store, **order: Any) -> Batches:
+    def batches_of(self, store: Store, **order: Any) -> Batches:
         data, context = self.recipe.data, self.recipe.model.context
         if not data.pairs:
             return text_batches(store, rows=data.rows, length=context, **order)
@@ -129,7 +126,7 @@ class LanguageModelling(Task):
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Negative log-likelihood a token, each window for itself, and the perplexity that it is."""
         device = next(model.parameters()).device
-        batches = self._batches(self.valid, seed=0, shuffle=False)
+        batches = self.valid_batches()
         losses = [self._loss(model, batch.to(device)) for batch in batches.epoch(0)]
         loss = float(torch.stack([each.likelihood for each in losses]).double().sum())
         loss /= sum(each.tokens for each in losses)

@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manyheads.core.errors import ConfigError
-from manyheads.tasks.language.recipe import TextEvaluation as Evaluation
+from manyheads.tasks.language.recipe import TextEvaluation
 from manyheads.tasks.task import Files, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
-
-__all__ = ["RECIPE", "Evaluation", "MaskedData", "MaskedRecipe"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,4 +52,5 @@ class MaskedRecipe(Recipe):
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
+Evaluation = TextEvaluation
 RECIPE = MaskedRecipe

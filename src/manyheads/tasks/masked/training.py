@@ -85,7 +85,7 @@ class MaskedLanguageModelling(Task):
         self.train, self.valid = open_sentences(directory, self.recipe.data.valid_tokens)
         for part, store in (("train on", self.train), ("validate on", self.valid)):
             try:
-                self._batches(store, seed=0, shuffle=False)
+                self.batches_of(store, seed=0, shuffle=False)
             except DataError as error:
                 other = ", or other text with --valid" if store is self.valid and not self.recipe.data.valid else ""
                 raise DataError(f"of the text to {part}: {error}{other}") from None
@@ -94,10 +94,7 @@ class MaskedLanguageModelling(Task):
     def build(self, body: None) -> MaskedBert:
         return MaskedBert(self.sizes(), next_sentence=self.recipe.data.next_sentence)
 
-    def batches(self) -> Batches:
-        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
-
-    def _batches(self, store: Any, **order: Any) -> Batches:
+    def batches_of(self, store: Any, **order: Any) -> Batches:
         data, context = self.recipe.data, self.recipe.model.context
         return batches_of(store, self.processor, context, rows=data.rows, next_sentence=data.next_sentence, **order)
 
@@ -105,7 +102,7 @@ class MaskedLanguageModelling(Task):
         return masked_loss(model, batch)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        return masked_scores(model, self._batches(self.valid, seed=0, shuffle=False))
+        return masked_scores(model, self.valid_batches())
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         next_sentence = self.recipe.data.next_sentence

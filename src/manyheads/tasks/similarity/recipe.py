@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manyheads.core.errors import ConfigError
-from manyheads.tasks.classify.recipe import ExampleEvaluation as Evaluation
+from manyheads.tasks.classify.recipe import ExampleEvaluation
 from manyheads.tasks.task import ENCODER_PRESETS, Files, FineTune, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
-
-__all__ = ["RECIPE", "Evaluation", "SimilarityData", "SimilarityRecipe"]
 
 SHORTEST = 5  # tokens of a text that leave place for words between the marks
 
@@ -77,4 +75,5 @@ class SimilarityRecipe(Recipe):
             raise ConfigError("fine_tune.freeze leaves nothing to learn: an embedder is all encoder; leave it away")
 
 
+Evaluation = ExampleEvaluation
 RECIPE = SimilarityRecipe

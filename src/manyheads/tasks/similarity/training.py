@@ -4,8 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
@@ -14,14 +13,14 @@ from manyheads.data.ragged import Store
 from manyheads.interop.encoders import load_embedder
 from manyheads.models.bert import Bert, BertEmbedder
 from manyheads.tasks.card import model_card
-from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.fine_tuning import FineTuning, label_validation, percent_right
 from manyheads.tasks.labelled import Wrapping
 from manyheads.tasks.metrics import number_scores
 from manyheads.tasks.similarity.data import Found, read_all, store_pairs, train_tokenizer
 from manyheads.tasks.similarity.recipe import SimilarityData, SimilarityRecipe
 from manyheads.tasks.task import Asked
 from manyheads.text.encoder import EncoderTokenizer
-from manyheads.train.objectives import Loss, cosine_scores, label_loss, similarity_loss
+from manyheads.train.objectives import Loss, cosine_scores, similarity_loss
 
 WITH_SCORES, WITHOUT_SCORES = ("spearman", "pearson", "loss"), ("accuracy", "loss")
 
@@ -72,10 +71,7 @@ class Similarity(FineTuning):
         data = self.recipe.data
         return BertEmbedder(body, data.pooling, data.normalised, data.longest)
 
-    def batches(self) -> Batches:
-        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
-
-    def _batches(self, store: Store, **order: Any) -> Batches:
+    def batches_of(self, store: Store, **order: Any) -> Batches:
         return similarity_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
@@ -83,20 +79,12 @@ class Similarity(FineTuning):
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """How cosines follow scores, or how many of a hundred first texts have their own second text nearest."""
-        device = next(model.parameters()).device
-        loss, found, labels = torch.zeros((), device=device), [], []
-        for batch in self._batches(self.valid, seed=0, shuffle=False).epoch(0):
-            batch = batch.to(device)
-            scores = cosine_scores(model(batch.ids, batch.lengths), batch.candidates)
-            loss += label_loss(scores, batch.labels)
-            found.append(scores[:, 0] if self.scored else scores.argmax(dim=1))
-            labels.append(batch.labels)
-        predicted, truth, count = torch.cat(found), torch.cat(labels), len(self.valid)
-        mean = float(loss) / count
+        batches = self.valid_batches().epoch(0)
+        loss, predicted, truth = label_validation(model, batches, _scored, numbers=self.scored)
         if not self.scored:
-            return {"loss": mean, "accuracy": 100 * float((predicted == truth).sum()) / count}
+            return {"loss": loss, "accuracy": percent_right(predicted, truth)}
         scored = number_scores(predicted.cpu().numpy(), truth.cpu().numpy())
-        return {"loss": mean, "spearman": 100 * scored.spearman, "pearson": 100 * scored.pearson}
+        return {"loss": loss, "spearman": 100 * scored.spearman, "pearson": 100 * scored.pearson}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         pooled = {"mean": "the mean of its tokens' vectors", "cls": "the vector of its first token"}
@@ -118,6 +106,10 @@ An encoder that gives each text one vector, {shape}, trained on {len(self.train)
         meaning = f"Of these, {'; '.join(text for name, text in known.items() if name in scores)}."
         names = {"pipeline_tag": "sentence-similarity", "title": "An embedder", "library": "sentence-transformers"}
         return model_card(self.recipe, scores, about=about, meaning=meaning, **names)
+
+
+def _scored(model: nn.Module, batch: Any) -> Tensor:
+    return cosine_scores(model(batch.ids, batch.lengths), batch.candidates)
 
 
 TASK = Similarity

@@ -4,11 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manyheads.core.errors import ConfigError
-from manyheads.tasks.classify.recipe import ExampleEvaluation as Evaluation
+from manyheads.tasks.classify.recipe import ExampleEvaluation
 from manyheads.tasks.task import ENCODER_PRESETS, Files, FineTune, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
-
-__all__ = ["RECIPE", "Evaluation", "TagData", "TagRecipe"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,4 +47,5 @@ class TagRecipe(Recipe):
     train: TrainConfig = field(default_factory=TrainConfig)
 
 
+Evaluation = ExampleEvaluation
 RECIPE = TagRecipe

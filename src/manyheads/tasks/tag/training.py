@@ -65,10 +65,7 @@ class Tagging(FineTuning):
     def on_top(self, body: Bert) -> BertTagger:
         return BertTagger(body, self.names)
 
-    def batches(self) -> Batches:
-        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
-
-    def _batches(self, store: Store, **order: Any) -> Batches:
+    def batches_of(self, store: Store, **order: Any) -> Batches:
         return tag_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
@@ -77,7 +74,7 @@ class Tagging(FineTuning):
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Negative log-likelihood of a word's label, how many of a hundred words are right, and F1 of entities."""
         labels, device = self.valid["labels"], next(model.parameters()).device
-        batches = self._batches(self.valid, seed=0, shuffle=False)
+        batches = self.valid_batches()
         loss, predicted = torch.zeros((), device=device), np.full_like(labels.values, NOTHING)
         for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
             batch = batch.to(device)

@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
-from manyheads.core.grouping import grouped
-from manyheads.data.batches import padded
 from manyheads.data.readers.columns import TaggedSentence, read_columns
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
@@ -19,14 +17,13 @@ from manyheads.tasks.classify.use import asked_files
 from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_second
 from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.labelled import outputs_of
 from manyheads.tasks.metrics import EntityScores, entity_scores, entity_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
-from manyheads.tasks.tag.data import SentenceWindow, Windowing, refuse_unknown
+from manyheads.tasks.tag.data import Windowing, refuse_unknown
 from manyheads.tasks.tag.recipe import Evaluation
 from manyheads.tasks.task import Predictor, listed
 from manyheads.text.encoder import EncoderTokenizer
-
-CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
 
 
 @dataclass(frozen=True)
@@ -68,20 +65,11 @@ class Tagger(Predictor):
     def probabilities(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[Tensor]:
         """[words, labels] of each sentence; on the CPU."""
         windows = self._windowing.windows(self._words(sentences))
-        found = iter(self._read([window for each in windows for window in each]))
+        scores = iter(outputs_of(self.model, [window.ids for each in windows for window in each]))
         nothing = torch.zeros(0, len(self.names))
-        return [torch.cat([nothing, *(next(found) for _ in each)]) for each in windows]
-
-    @torch.inference_mode()
-    def _read(self, windows: list[SentenceWindow]) -> list[Tensor]:
-        """The probabilities of each window's words, computed with others of about its length."""
-        found: list[Tensor] = [torch.empty(0)] * len(windows)
-        for places in grouped([len(window.ids) for window in windows], CELLS_AT_ONCE):
-            ids, lengths = padded([windows[place].ids for place in places])
-            scores = self.model(ids.to(self.device), lengths.to(self.device)).float().softmax(dim=-1).cpu()
-            for place, row in zip(places, scores):
-                found[place] = row[windows[place].places]
-        return found
+        return [
+            torch.cat([nothing, *(next(scores)[window.places].softmax(dim=-1) for window in each)]) for each in windows
+        ]
 
     def _words(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
         sentences = listed(sentences, "a tagger", "sentences")

@@ -81,10 +81,7 @@ class Translation(Task):
         self.sources = self.processor.encode([source for source, _ in pairs])
         self.valid = pair_store(self.sources, self.processor.encode(self.references))
 
-    def batches(self) -> Batches:
-        return self._batches(self.train, seed=self.recipe.train.seed, shuffle=True)
-
-    def _batches(self, store: Store, **order: Any) -> Batches:
+    def batches_of(self, store: Store, **order: Any) -> Batches:
         return pair_batches(store, tokens=self.recipe.data.batch_tokens, pad=self.processor.pad, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
@@ -92,7 +89,7 @@ class Translation(Task):
 
     def validate(self, model: Any) -> dict[str, float]:
         """Negative log-likelihood a token, and BLEU of greedy search."""
-        loss = mean_loss(model, self._batches(self.valid, seed=0, shuffle=False))
+        loss = mean_loss(model, self.valid_batches())
         found = decode_all(model, self.sources, beam=1, scored=False)
         scores = score(self.processor.decode([beams[0].ids for beams in found]), self.references)
         self.signature = scores.bleu_signature
