@@ -7,18 +7,16 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting, say
 from manyheads.data.pairs import write_pairs
 from manyheads.data.ragged import Store
-from manyheads.data.readers.corpus import read_pairs
 from manyheads.data.readers.documents import Piece, find_texts, read_documents
 from manyheads.data.text import write_text
 from manyheads.tasks.language.recipe import TextData
-from manyheads.tasks.translate.data import say_dropped
+from manyheads.tasks.translate.data import Corpus, reader_of, say_dropped
 from manyheads.text.language import LanguageTokenizer
 
 CHARACTERS = "characters"
 DELIMITER = "<delimiter>"
 HELD_OUT = 0.1  # of the text, its end: nanoGPT's split
 PIECE_LETTERS = 100_000  # pieces small enough that all cores have some
-PAIRS_HELD_OUT_EVERY = 50
 
 
 class Texts:
@@ -54,51 +52,24 @@ def _sample_documents(part: str) -> Iterator[Piece]:
     return (Piece("\n".join(sentences[first : first + 8]) + "\n", True) for first in range(0, len(sentences), 8))
 
 
-class Pairs:
-    """The pairs of a run, likewise."""
-
-    def __init__(self, data: TextData):
-        self.data = data
-        self._read(data.pairs)
-        self._read(data.valid_pairs)
-
-    def train(self) -> Iterator[tuple[str, str]]:
-        """Those to learn from."""
-        held_out = not self.data.valid_pairs
-        return (
-            pair
-            for number, pair in enumerate(self._read(self.data.pairs), start=1)
-            if not (held_out and number % PAIRS_HELD_OUT_EVERY == 0)
-        )
-
-    def valid(self) -> Iterator[tuple[str, str]]:
-        """Those to validate on."""
-        if self.data.valid_pairs:
-            return self._read(self.data.valid_pairs)
-        numbered = enumerate(self._read(self.data.pairs), start=1)
-        return (pair for number, pair in numbered if number % PAIRS_HELD_OUT_EVERY == 0)
-
-    def letters(self, show: Callable[[int], None]) -> Iterator[str]:
-        """Both sides of all pairs, each after its letters are counted in what is shown."""
-        return counted((side for pair in self._read(self.data.pairs) for side in pair), show)
-
-    def _read(self, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        fields = (self.data.fields[0], self.data.fields[1]) if self.data.fields else None
-        return read_pairs(pairs=[Path(name) for name in names], fields=fields)
-
-
-def examples_of(data: TextData) -> Texts | Pairs:
+def examples_of(data: TextData) -> Texts | Corpus:
     """What the files of a run hold; each file is looked for, and none read."""
-    return Pairs(data) if data.pairs else Texts(data.text, data.valid, data.field)
+    if not data.pairs:
+        return Texts(data.text, data.valid, data.field)
+    train, valid = (reader_of((), (), names, data.fields) for names in (data.pairs, data.valid_pairs))
+    return Corpus(train, valid if data.valid_pairs else None)
 
 
-def train_tokenizer(examples: Texts | Pairs, data: TextData) -> LanguageTokenizer:
+def train_tokenizer(examples: Texts | Corpus, data: TextData) -> LanguageTokenizer:
     """The tokenizer of the text, or the one that is given; one for pairs knows what stands between them."""
     if data.tokenizer and data.tokenizer != CHARACTERS:
         tokenizer = LanguageTokenizer.load(Path(data.tokenizer))
     else:
         with counting("reading the text and training the tokenizer, letters") as show:
-            letters = examples.letters(show)
+            if isinstance(examples, Corpus):
+                letters = counted((side for pair in examples.read() for side in pair), show)
+            else:
+                letters = examples.letters(show)
             if data.tokenizer == CHARACTERS:
                 tokenizer = LanguageTokenizer.characters(letters)
             else:
@@ -143,7 +114,7 @@ def open_text(directory: Path, most: int) -> tuple[Store, Store]:
     return train, valid
 
 
-def store_pairs(pairs: Pairs, tokenizer: LanguageTokenizer, context: int, directory: Path) -> None:
+def store_pairs(pairs: Corpus, tokenizer: LanguageTokenizer, context: int, directory: Path) -> None:
     """Lays the ids of the pairs down, each target with its end."""
     sides, longest = _Sides(tokenizer), (context - 1) // 2
     try:

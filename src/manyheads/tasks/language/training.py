@@ -19,7 +19,6 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.card import model_card
 from manyheads.tasks.language.data import (
     DELIMITER,
-    Pairs,
     Texts,
     examples_of,
     open_text,
@@ -29,6 +28,7 @@ from manyheads.tasks.language.data import (
 )
 from manyheads.tasks.language.recipe import FAMILIES, LanguageRecipe, TextData
 from manyheads.tasks.task import Asked, Task, refuse_other_family
+from manyheads.tasks.translate.data import Corpus
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, language_loss
@@ -90,14 +90,14 @@ class LanguageModelling(Task):
         if new:
             examples_of(self.recipe.data)
 
-    def read(self) -> Texts | Pairs:
+    def read(self) -> Texts | Corpus:
         return examples_of(self.recipe.data)
 
-    def train_processor(self, examples: Texts | Pairs) -> LanguageTokenizer:
+    def train_processor(self, examples: Texts | Corpus) -> LanguageTokenizer:
         return train_tokenizer(examples, self.recipe.data)
 
-    def store(self, examples: Texts | Pairs, directory: Path) -> None:
-        if isinstance(examples, Pairs):
+    def store(self, examples: Texts | Corpus, directory: Path) -> None:
+        if isinstance(examples, Corpus):
             store_pairs(examples, self.processor, self.recipe.model.context, directory)
         else:
             store_text(examples, self.processor, directory)

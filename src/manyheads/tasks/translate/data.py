@@ -1,8 +1,9 @@
 """The data of a translator: which pairs, read and checked, as token ids on disk."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -17,63 +18,70 @@ from manyheads.text.tokenizer import Tokenizer
 HELD_OUT_EVERY, HELD_OUT_MOST = 50, 1000
 
 Pair = tuple[str, str]
+Read = Callable[[], Iterator[Pair]]
 
 
 class Corpus:
-    """The pairs of a run, read anew each time they are gone through: a corpus may be larger than memory."""
+    """Pairs that are read anew each time they are gone through, since a corpus may be larger than memory.
 
-    def __init__(self, data: PairData):
-        self.data = data
-        self.own = bool(data.source or data.pairs)
-        self.valid = self._valid()
+    Without pairs for validation every 50th is held out, `most` of them where that is set.
+    """
+
+    def __init__(self, read: Read, valid: Read | None, most: int | None = None):
+        self.read, self._valid = read, valid
+        """All pairs but those that are for validation alone."""
+        self._limit = sys.maxsize if most is None else most * HELD_OUT_EVERY
 
     def train(self) -> Iterator[Pair]:
         """The pairs to learn from."""
-        if self._holds_out:
-            return (pair for number, pair in enumerate(self._all()) if not _is_held_out(number))
-        return self._all()
+        if self._valid:
+            return self.read()
+        return (pair for number, pair in enumerate(self.read()) if not self._is_held_out(number))
 
-    def _valid(self) -> list[Pair]:
-        if not self.own:
-            pairs = iter(_sample("valid"))
-        elif self._holds_out:
-            pairs = islice((pair for number, pair in enumerate(self._all()) if _is_held_out(number)), HELD_OUT_MOST)
-        else:
-            pairs = _read(self.data.valid_source, self.data.valid_target, self.data.valid_pairs, self.data.fields)
-        return [pair for pair in pairs if all(side.strip() for side in pair)]
+    def valid(self) -> Iterator[Pair]:
+        """The pairs to validate on."""
+        if self._valid:
+            return self._valid()
+        numbered = enumerate(islice(self.read(), self._limit))
+        return (pair for number, pair in numbered if self._is_held_out(number))
 
-    @property
-    def _holds_out(self) -> bool:
-        return self.own and not (self.data.valid_source or self.data.valid_pairs)
-
-    def _all(self) -> Iterator[Pair]:
-        if not self.own:
-            return iter(_sample("train"))
-        return _read(self.data.source, self.data.target, self.data.pairs, self.data.fields)
+    def _is_held_out(self, number: int) -> bool:
+        return number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 and number < self._limit
 
 
-def check_files(data: PairData) -> None:
-    """Looks for every file and its format, reading none."""
-    if data.source or data.pairs:
-        for files in ((data.source, data.target, data.pairs), (data.valid_source, data.valid_target, data.valid_pairs)):
-            _read(*files, data.fields)
+def corpus_of(data: PairData) -> Corpus:
+    """The pairs of a run; each file is looked for, and none read."""
+    if not (data.source or data.pairs):
+        return Corpus(lambda: iter(_sample("train")), lambda: iter(_sample("valid")))
+    train = reader_of(data.source, data.target, data.pairs, data.fields)
+    valid = reader_of(data.valid_source, data.valid_target, data.valid_pairs, data.fields)
+    return Corpus(train, valid if data.valid_source or data.valid_pairs else None, HELD_OUT_MOST)
 
 
-def train_tokenizer(corpus: Corpus) -> Tokenizer:
+def reader_of(source: Sequence[str], target: Sequence[str], pairs: Sequence[str], names: tuple[str, ...]) -> Read:
+    """Reads files from the beginning; what can be known before reading is refused here."""
+    sources, targets, both = ([Path(name) for name in group] for group in (source, target, pairs))
+    fields = (names[0], names[1]) if names else None
+    read = partial(read_pairs, sources=sources, targets=targets, pairs=both, fields=fields)
+    read()
+    return read
+
+
+def train_tokenizer(corpus: Corpus, data: PairData) -> Tokenizer:
     """The tokenizer of both languages, or the one that is given."""
-    if corpus.data.tokenizer:
-        return Tokenizer.load(Path(corpus.data.tokenizer))
+    if data.tokenizer:
+        return Tokenizer.load(Path(data.tokenizer))
     with counting("reading pairs and training the tokenizer") as show:
         lines = (line for pair in _counted(corpus.train(), show) for line in pair)
-        return Tokenizer.train(lines, corpus.data.vocabulary)
+        return Tokenizer.train(lines, data.vocabulary)
 
 
-def store_pairs(corpus: Corpus, tokenizer: Tokenizer, directory: Path) -> None:
+def store_pairs(corpus: Corpus, tokenizer: Tokenizer, data: PairData, directory: Path) -> None:
     """Lays token ids to learn from and texts to validate on down."""
-    data = corpus.data
-    valid = [pair for pair in corpus.valid if max(map(len, tokenizer.encode(list(pair)))) <= data.longest]
-    if len(valid) < len(corpus.valid):
-        say(f"dropped: {len(corpus.valid) - len(valid):,} validation pairs with a side over {data.longest} tokens")
+    full = [pair for pair in corpus.valid() if all(side.strip() for side in pair)]
+    valid = [pair for pair in full if max(map(len, tokenizer.encode(list(pair)))) <= data.longest]
+    if len(valid) < len(full):
+        say(f"dropped: {len(full) - len(valid):,} validation pairs with a side over {data.longest} tokens")
     if not valid:
         raise DataError(
             "there are no validation pairs: give them with --valid-source and --valid-target or --valid-pairs "
@@ -102,15 +110,6 @@ def _sample(part: str) -> list[Pair]:
     from manyheads.data.sample import sample_corpus
 
     return [(pair.source, pair.target) for pair in sample_corpus()[part]]
-
-
-def _is_held_out(number: int) -> bool:
-    return number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 and number < HELD_OUT_EVERY * HELD_OUT_MOST
-
-
-def _read(source: Sequence[str], target: Sequence[str], pairs: Sequence[str], names: tuple[str, ...]) -> Iterator[Pair]:
-    sources, targets, both = ([Path(name) for name in group] for group in (source, target, pairs))
-    return read_pairs(sources=sources, targets=targets, pairs=both, fields=(names[0], names[1]) if names else None)
 
 
 def _counted(pairs: Iterator[Pair], show: Callable[[int], None]) -> Iterator[Pair]:

@@ -14,7 +14,7 @@ from manyheads.data.readers.corpus import read_pairs
 from manyheads.models.transformer import PRESETS, Transformer, transformer_tiny
 from manyheads.tasks.card import model_card
 from manyheads.tasks.task import Task
-from manyheads.tasks.translate.data import Corpus, check_files, store_pairs, train_tokenizer
+from manyheads.tasks.translate.data import Corpus, corpus_of, store_pairs, train_tokenizer
 from manyheads.tasks.translate.recipe import PairData, TranslateRecipe
 from manyheads.tasks.translate.use import decode_all, mean_loss, score
 from manyheads.text.tokenizer import Tokenizer
@@ -58,7 +58,7 @@ class Translation(Task):
     def check(self, *, new: bool) -> None:
         data, positions = self.recipe.data, self.recipe.model.positions
         if new:
-            check_files(data)
+            corpus_of(data)
         if positions.kind == "learned" and data.longest > positions.length:
             raise ConfigError(
                 f"data.longest lets pairs of {data.longest} tokens in, but model.positions.length ends at "
@@ -66,13 +66,13 @@ class Translation(Task):
             )
 
     def read(self) -> Corpus:
-        return Corpus(self.recipe.data)
+        return corpus_of(self.recipe.data)
 
     def train_processor(self, examples: Corpus) -> Tokenizer:
-        return train_tokenizer(examples)
+        return train_tokenizer(examples, self.recipe.data)
 
     def store(self, examples: Corpus, directory: Path) -> None:
-        store_pairs(examples, self.processor, directory)
+        store_pairs(examples, self.processor, self.recipe.data, directory)
 
     def open(self, directory: Path) -> None:
         self.train = Store.open(directory / "train")
