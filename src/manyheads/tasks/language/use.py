@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.documents import find_texts, read_documents
 from manyheads.generate.beam import beam_search
-from manyheads.generate.greedy import decoded
+from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
@@ -54,6 +55,8 @@ class LanguageModel(Predictor):
     def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
         super().__init__(model, tokenizer)
         self.special = SpecialIds.of(model.config, tokenizer)
+        ends = getattr(model.config, "other_ends", ())
+        self._other_ends = [end for end in ends if end != self.special.stop]
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> Self:
@@ -192,15 +195,11 @@ class LanguageModel(Predictor):
 
     def continued(self, ids: list[int], tokens: int) -> list[int]:
         """What greedy search adds to these ids, at most so many and without an end."""
-        sampler = Sampler(
-            *(Sampling(temperature=0.0), [ids], [0], self.model.config.vocabulary, self.special.banned, self.device)
-        )
         with torch.inference_mode():
             steps = prompt_steps(self.model, [ids], len(ids) + tokens)
-            found = decoded(steps, torch.tensor([tokens]), self.special, self._ending(sampler))
-            added = [int(newest) for _, newest in found]
+            found = greedy(steps, torch.tensor([tokens]), self.special, scored=False)[0].ids
             steps.close()
-        return [each for each in added if each != self.special.stop]
+        return list(takewhile(lambda each: each not in self._other_ends, found))
 
     def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
         """How likely each continuation is behind its beginning, whose border is a border of tokens too.
@@ -271,10 +270,9 @@ class LanguageModel(Predictor):
 
     def _ending(self, sampler: Sampler) -> Callable:
         """The sampler with all ids that end a text made one."""
-        others = [end for end in getattr(self.model.config, "other_ends", ()) if end != self.special.stop]
-        if not others:
+        if not self._other_ends:
             return sampler
-        ends = torch.tensor(others, device=self.device)
+        ends = torch.tensor(self._other_ends, device=self.device)
 
         def choose(logits, rows):
             ids = sampler(logits, rows)
