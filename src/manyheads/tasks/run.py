@@ -90,7 +90,7 @@ def _refuse_impossible_sizes(task: Task) -> None:
         if not pre_trained and getattr(sizes, name) != getattr(plain, name):
             raise ConfigError(f"model.{name} follows from the tokenizer; leave it away")
     with torch.device("meta"):
-        task.network(replace(sizes, vocabulary=3))
+        task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes)
 
 
 def prepare(task: Task, processor: Any = None) -> None:

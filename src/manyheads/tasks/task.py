@@ -203,8 +203,11 @@ class Task:
 
     def sizes(self) -> Any:
         """The model's sizes, with what follows from the processor."""
-        special = {name: getattr(self.processor, name) for name in self.from_processor if name != "vocabulary"}
-        return replace(self.recipe.model, vocabulary=len(self.processor), **special)
+        found = {
+            name: len(self.processor) if name == "vocabulary" else getattr(self.processor, name)
+            for name in self.from_processor
+        }
+        return replace(self.recipe.model, **found)
 
     def build(self, body: Any) -> "nn.Module":
         """The model, with the pre-trained body if there is one."""
