@@ -1,6 +1,8 @@
-"""What several tests need to make their models: weights that hide no mistake, and directories to change."""
+"""What several tests need: weights that hide no mistake, directories to change, files to read, a plain tokenizer."""
 
+import gzip
 import json
+import lzma
 from functools import cache
 from pathlib import Path
 
@@ -140,3 +142,25 @@ def padded_on_a_gpu(model: nn.Module) -> nn.Module:
     embed = body.embed
     body.embed = lambda *given: embed(*given).as_subclass(Elsewhere)
     return model
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    """The file, compressed as its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+class Letters:
+    """A tokenizer of one id per letter, then `end`; dashes alone are nothing to it, and it counts its strings."""
+
+    def __init__(self, size: int = 70_000, end: tuple[int, ...] = ()):
+        self.size, self.end, self.calls = size, end, []
+
+    def __len__(self) -> int:
+        return self.size
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        self.calls.append(len(lines))
+        return [[*map(ord, line if line.strip("-") else ""), *self.end] for line in lines]

@@ -1,24 +1,15 @@
 import csv
-import gzip
 import json
-import lzma
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from helpers import written
 from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.examples import read_examples
-
-
-def written(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def found_in(path: Path, columns: tuple[str, ...] = (), part: str = "train") -> list[tuple]:
