@@ -6,8 +6,10 @@ import lzma
 from functools import cache
 from pathlib import Path
 
+import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import nn
 
 from manyheads.models.bert import Bert, BertConfig
@@ -37,6 +39,27 @@ def encoder_tokenizer() -> EncoderTokenizer:
 @cache
 def translation_tokenizer() -> Tokenizer:
     return Tokenizer.train(LINES, 300)
+
+
+def llama_like(words: list[str], merges: list[tuple[str, str]]) -> tokenizers.Tokenizer:
+    """Llama's kind: ▁ for a space, one before each text that decoding drops, single bytes for what has no token."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
+    vocabulary = {token: each for each, token in enumerate(tokens)}
+    model = tokenizers.Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True))
+    model.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    model.decoder = decoders.Sequence(parts)
+    model.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return model
+
+
+def first_gpt_like() -> tokenizers.Tokenizer:
+    """The first GPT's kind: a mark at the end of words, a space unless nothing follows, and no special token."""
+    vocabulary = {token: each for each, token in enumerate(["<unk>", "a", "b", "a</w>", "b</w>", "ab</w>"])}
+    merges = [("a", "b</w>")]
+    model = tokenizers.Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", end_of_word_suffix="</w>"))
+    model.pre_tokenizer, model.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder("</w>")
+    return model
 
 
 def randomised(model: nn.Module, scale: float = 0.3) -> nn.Module:
