@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
 from manyheads.nn.positions import PositionsConfig
 
@@ -55,22 +56,21 @@ def test_one_more_norm_ends_what_has_its_norms_before():
 # How weights begin.
 
 
-def deviations(model: nn.Module) -> dict[str, float]:
-    return {name: float(tensor.detach().std()) for name, tensor in model.named_parameters() if tensor.dim() == 2}
-
-
 WIDE = replace(SMALL, vocabulary=997, context=101, width=96, layers=5, inner=None)
 
 
-@pytest.mark.parametrize("order", ["post", "pre"])
-def test_weights_begin_small_and_smaller_on_the_residual_path_of_gpt2(order):
-    model = GPT(replace(WIDE, norm_order=order, tied=False))
-    added = 0.02 / 10**0.5 if order == "pre" else 0.02
-    for name, found in deviations(model).items():
-        expected = added if name.endswith((".attention.output.weight", ".feedforward.outer.weight")) else 0.02
-        assert found == pytest.approx(expected, rel=0.05), name
-    assert not any(tensor.any() for name, tensor in model.named_parameters() if name.endswith(".bias"))
-    assert len([name for name in deviations(model) if ".outer." in name or ".output." in name]) == 10
+@pytest.mark.parametrize("kind", ["GPT-1", "GPT-2", "Llama"])
+def test_weights_begin_small_and_smaller_on_the_residual_path_but_of_gpt1(kind):
+    gpt = replace(WIDE, norm_order="post" if kind == "GPT-1" else "pre", tied=False)
+    model = Llama(LlamaConfig(vocabulary=997, width=96, layers=5, heads=6)) if kind == "Llama" else GPT(gpt)
+    added = 0.02 if kind == "GPT-1" else 0.02 / 10**0.5
+    for name, tensor in model.named_parameters():
+        if tensor.dim() == 2:
+            expected = added if name.endswith((".attention.output.weight", ".feedforward.outer.weight")) else 0.02
+            assert float(tensor.detach().std()) == pytest.approx(expected, rel=0.05), name
+        else:
+            assert torch.equal(tensor, torch.full_like(tensor, not name.endswith(".bias"))), name
+    assert not torch.equal(model.output.weight, model.embedding.weight)
 
 
 def test_a_decoder_with_scaled_embeddings_begins_as_the_transformer():

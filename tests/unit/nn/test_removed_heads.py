@@ -62,28 +62,18 @@ OFF_IN_TRANSFORMER = [("encoder", 1, 4), ("decoder", 0, 0), ("decoder", 0, 2), (
 
 IN_LLAMA = {"blocks.0.attention": [2, 3], "blocks.1.attention": [4, 5, 0, 1]}
 OFF_IN_LLAMA = [(0, 2), (0, 3), (1, 0), (1, 1), (1, 4), (1, 5)]
+OF_GPT, OF_LLAMA = (IN_GPT, OFF_IN_GPT, (IDS,)), (IN_LLAMA, OFF_IN_LLAMA, (IDS,))
+OF_TRANSFORMER = (IN_TRANSFORMER, OFF_IN_TRANSFORMER, (SOURCE, IDS))
 LEFT = {
-    **{f"GPT, {kind}": (partial(gpt, kind), IN_GPT, OFF_IN_GPT, (IDS,)) for kind in KINDS},
+    **{f"GPT, {kind}": (partial(gpt, kind), *OF_GPT) for kind in KINDS},
+    **{f"Transformer, {kind}": (partial(transformer, kind), *OF_TRANSFORMER) for kind in KINDS},
+    "Transformer, odd widths": (partial(transformer, key_width=6, value_width=4), *OF_TRANSFORMER),
+    "Llama, whose queries share a key": (llama, *OF_LLAMA),
     **{
-        f"Transformer, {kind}": (partial(transformer, kind), IN_TRANSFORMER, OFF_IN_TRANSFORMER, (SOURCE, IDS))
-        for kind in KINDS
-    },
-    "Transformer, keys and values of different widths": (
-        *(partial(transformer, key_width=6, value_width=4), IN_TRANSFORMER),
-        *(OFF_IN_TRANSFORMER, (SOURCE, IDS)),
-    ),
-    "Llama, whose queries share a key": (llama, IN_LLAMA, OFF_IN_LLAMA, (IDS,)),
-    **{
-        f"Llama, {scaling}": (
-            *(partial(llama, scaling=scaling, length=4, factor=3.0), IN_LLAMA),
-            *(OFF_IN_LLAMA, (IDS,)),
-        )
+        f"Llama, {scaling}": (partial(llama, scaling=scaling, length=4, factor=3.0), *OF_LLAMA)
         for scaling in ("dynamic_ntk", "yarn")
     },
-    "BERT, rows without padding": (
-        *(partial(spread_bert, width=40, heads=5), IN_GPT),
-        *(OFF_IN_GPT, (IDS, torch.tensor([7, 4]))),
-    ),
+    "BERT, packed": (partial(spread_bert, width=40, heads=5), IN_GPT, OFF_IN_GPT, (IDS, torch.tensor([7, 4]))),
 }
 
 

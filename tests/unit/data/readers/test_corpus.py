@@ -45,13 +45,8 @@ def test_parallel_files_are_read_side_by_side_then_pairs(tmp_path):
     sources = [written(tmp_path / "a.de", "eins\nzwei\n"), written(tmp_path / "b.de.gz", "drei\n")]
     targets = [written(tmp_path / "a.en.xz", "one\ntwo\n"), written(tmp_path / "b.en", "three")]
     pairs = [written(tmp_path / "c.tsv", "vier\tfour\n\t \n")]
-    assert list(read_pairs(sources=sources, targets=targets, pairs=pairs)) == [
-        ("eins", "one"),
-        ("zwei", "two"),
-        ("drei", "three"),
-        ("vier", "four"),
-        ("", " "),
-    ]
+    found = [("eins", "one"), ("zwei", "two"), ("drei", "three"), ("vier", "four"), ("", " ")]
+    assert list(read_pairs(sources=sources, targets=targets, pairs=pairs)) == found
 
 
 @pytest.mark.parametrize(("source", "target", "counts"), [("a\nb\nc\nd\n", "a\n", (4, 1)), ("a\n", "a\nb\nc", (1, 3))])
@@ -88,9 +83,8 @@ def test_tables_have_two_columns_or_the_named_ones(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.xz"])
 def test_objects_have_source_and_target_or_the_named_fields(tmp_path, name):
-    path = written(
-        tmp_path / name, json.dumps({"source": "eins", "target": "one", "translation": {"en": "1", "de": "I"}})
-    )
+    line = {"source": "eins", "target": "one", "translation": {"en": "1", "de": "I"}}
+    path = written(tmp_path / name, json.dumps(line))
     assert list(read_pairs(pairs=[path])) == [("eins", "one")]
     assert list(read_pairs(pairs=[path], fields=("translation.en", "translation.de"))) == [("1", "I")]
 
