@@ -86,6 +86,8 @@ def test_a_bias_that_is_learned_gets_the_gradient_of_the_formula(smoothing, chun
     found = torch.autograd.grad(5 * loss, (states, weight, bias))
     alone, _ = smoothed_cross_entropy(states.detach(), weight.detach(), bias, targets, **how)  # only the bias learns
     assert_close(torch.autograd.grad(5 * alone, bias)[0], found[2])
+    fixed, _ = smoothed_cross_entropy(states, weight, bias.detach(), targets, **how)  # all but the bias learn
+    assert_close(torch.autograd.grad(5 * fixed, (states, weight)), found[:2])
     kept = torch.tensor([each for each in range(VOCABULARY) if each != never])
     targets = targets - (targets > (VOCABULARY if never is None else never)).long()
     logits = (states @ weight.T + bias)[:, kept]

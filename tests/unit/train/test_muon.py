@@ -85,7 +85,8 @@ def test_one_learning_rate_reaches_all_and_it_learns(kind):
     assert all(moved.values())
     assert max(moved.values()) < 0.1  # Muon's steps are of the size of AdamW's
     losses = trained(optimizer, model, 60)
-    assert losses[-1] < 0.5 * losses[0] > 1  # and it learns
+    assert losses[0] > 2
+    assert losses[-1] < 0.5 * losses[0]
 
 
 def test_its_steps_have_no_favourite_direction():
