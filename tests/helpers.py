@@ -1,11 +1,15 @@
-"""What several tests need to make their models: weights that hide no mistake, and directories to change."""
+"""What several tests need: weights that hide no mistake, directories to change, files to read, a plain tokenizer."""
 
+import gzip
 import json
+import lzma
 from functools import cache
 from pathlib import Path
 
+import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import nn
 
 from manyheads.models.bert import Bert, BertConfig
@@ -35,6 +39,27 @@ def encoder_tokenizer() -> EncoderTokenizer:
 @cache
 def translation_tokenizer() -> Tokenizer:
     return Tokenizer.train(LINES, 300)
+
+
+def llama_like(words: list[str], merges: list[tuple[str, str]]) -> tokenizers.Tokenizer:
+    """Llama's kind: ▁ for a space, one before each text that decoding drops, single bytes for what has no token."""
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
+    vocabulary = {token: each for each, token in enumerate(tokens)}
+    model = tokenizers.Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True))
+    model.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    model.decoder = decoders.Sequence(parts)
+    model.add_special_tokens(["<unk>", "<s>", "</s>"])
+    return model
+
+
+def first_gpt_like() -> tokenizers.Tokenizer:
+    """The first GPT's kind: a mark at the end of words, a space unless nothing follows, and no special token."""
+    vocabulary = {token: each for each, token in enumerate(["<unk>", "a", "b", "a</w>", "b</w>", "ab</w>"])}
+    merges = [("a", "b</w>")]
+    model = tokenizers.Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", end_of_word_suffix="</w>"))
+    model.pre_tokenizer, model.decoder = pre_tokenizers.BertPreTokenizer(), decoders.BPEDecoder("</w>")
+    return model
 
 
 def randomised(model: nn.Module, scale: float = 0.3) -> nn.Module:
@@ -140,3 +165,25 @@ def padded_on_a_gpu(model: nn.Module) -> nn.Module:
     embed = body.embed
     body.embed = lambda *given: embed(*given).as_subclass(Elsewhere)
     return model
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    """The file, compressed as its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)(path, "wb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+class Letters:
+    """A tokenizer of one id per letter, then `end`; dashes alone are nothing to it, and it counts its strings."""
+
+    def __init__(self, size: int = 70_000, end: tuple[int, ...] = ()):
+        self.size, self.end, self.calls = size, end, []
+
+    def __len__(self) -> int:
+        return self.size
+
+    def encode(self, lines: list[str]) -> list[list[int]]:
+        self.calls.append(len(lines))
+        return [[*map(ord, line if line.strip("-") else ""), *self.end] for line in lines]

@@ -115,6 +115,8 @@ def test_transformers_gives_our_outputs_and_what_was_saved_comes_back_to_the_bit
     if isinstance(model, GPT | Llama):
         assert_both_write_the_same(model, theirs)
         assert theirs.generation_config.eos_token_id == model.config.end
+    if hasattr(model, "names"):
+        assert theirs.config.id2label == dict(enumerate(model.names))
     if name in BERTS:
         assert theirs.config.pad_token_id == MARKED.pad
         assert theirs.config.hidden_dropout_prob == changes.get("dropout", 0.1)
@@ -289,6 +291,11 @@ IMPOSSIBLE = {
         ({"hidden_size": "gone"}, "its config has no 'hidden_size'"),
         ({"num_attention_heads": 0}, "model.heads is 0; it must be at least 1"),
         ({"max_position_embeddings": "long"}, "is damaged or not a masked language model"),
+        ({"architectures": 3}, "architectures in this config.json is 3, not a list"),
+        *(
+            (odd, "is damaged or not a masked language model")
+            for odd in ({"manyheads": 3}, {"hidden_act": ["gelu"]}, {"type_vocab_size": None})
+        ),
         ({"num_hidden_layers": 3}, "the checkpoint has no tensor .*encoder.layer.2.* and 11 more, which a BERT"),
         ({"num_hidden_layers": 1}, "the checkpoint has tensors that a BERT of its config has not: .*encoder.layer.1"),
     ],

@@ -1,15 +1,12 @@
 """What is particular to Marian's checkpoints: transformers and CTranslate2 search as we do."""
 
-import json
-
 import pytest
 import torch
 from checkpoints import KINDS, PIECES, saved, theirs_of, transformers
 
-from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_model
 from manyheads.models.transformer import Transformer
-from manyheads.tasks.translate.use import Translator, decode_all
+from manyheads.tasks.translate.use import decode_all
 
 
 @pytest.fixture
@@ -86,9 +83,3 @@ def test_ctranslate2_opens_it_and_translates_alike(tmp_path, model):
         results = engine.translate_batch(tokens, beam_size=beam, length_penalty=0.0, **limits)
         found = [pieces.convert_tokens_to_ids(result.hypotheses[0]) for result in results]
         assert found == found_here(model, source, beam=beam)
-
-
-def test_a_translator_of_another_kind_is_refused(tmp_path, model):
-    (saved(tmp_path / "model", model) / "config.json").write_text(json.dumps({"model_type": "t5"}))
-    with pytest.raises(CheckpointError, match="t5"):
-        Translator.load(tmp_path / "model")

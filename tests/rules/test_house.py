@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,6 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "manyheads"
 FILES = sorted(SOURCE.rglob("*.py"))
 TOOLS = sorted((ROOT / "tools").rglob("*.py"))
-COMMANDS = [
-    *([], ["train"], ["translate"], ["generate"], ["fill"], ["classify"], ["tag"], ["embed"], ["similar"], ["answer"]),
-    *(["train", each] for each in ("translate", "language", "masked", "classify", "tag", "similarity", "answer")),
-    *(["look"], ["walk"], ["align"], ["prune"], ["evaluate"], ["selfcheck"], ["prove-resume"], ["demo"]),
-]
 HEAVY = ("torch", "numpy", "safetensors", "tokenizers", "sacrebleu", "matplotlib", "sklearn", "scipy", "seqeval")
 
 
@@ -35,12 +31,26 @@ def passes(*command: str) -> None:
     assert done.returncode == 0, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
 
 
+def runs(script: str) -> None:
+    passes(sys.executable, "-c", script)
+
+
 def test_help_answers_soon_since_no_command_imports_what_is_heavy_for_it():
-    """All of them in one process, which would remember the first that does."""
-    script = f"""
+    """All of them, those of `train` too, in one process, which would remember the first that does."""
+    runs(f"""
 import contextlib, io, sys
-from manyheads.cli.main import main
-for command in {COMMANDS!r}:
+from typer.main import get_command
+from manyheads.cli.main import app, main
+
+def below(command, *names):
+    yield names
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from below(command.get_command(None, name), *names, name)
+
+commands = [*below(get_command(app))]
+assert {{("train", "translate"), ("train", "answer"), ("generate",), ()}} < {{*commands}}
+assert "rich" not in sys.modules  # only what is shown is rich
+for command in commands:
     shown = io.StringIO()
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
         main([*command, "--help"])
@@ -49,13 +59,11 @@ for command in {COMMANDS!r}:
     assert not heavy, f"{{command}} imports {{heavy}}"
 import manyheads.nn.norms
 assert "torch" in sys.modules  # and the test can tell
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+""")
 
 
 def test_importing_the_package_imports_no_torch_and_its_names_resolve():
-    script = """
+    runs("""
 import sys
 import manyheads
 assert "torch" not in sys.modules
@@ -69,9 +77,7 @@ except AttributeError as error:
     assert "Nothing" in str(error)
 else:
     raise AssertionError("a name that is not there")
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+""")
 
 
 def test_imports_only_point_down():
@@ -87,6 +93,13 @@ def test_types():
     if not re.search(r"^\d+ errors", done.stdout, flags=re.MULTILINE):
         pytest.skip(f"pyright could not run; it fetches its own parts from the network once: {done.stderr[-200:]}")
     assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_types_ship_with_the_package():
+    """The wheel is all of the package's folder, and so the mark that says that it is typed."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["src/manyheads"]}
+    assert (SOURCE / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("path", [*FILES, *TOOLS], ids=lambda path: str(path.relative_to(ROOT)))

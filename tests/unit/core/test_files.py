@@ -23,41 +23,41 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-@pytest.mark.parametrize(("content", "read"), [("grün\n", b"gr\xc3\xbcn\n"), (b"\x00\xff", b"\x00\xff")])
-def test_a_file_is_replaced(tmp_path, content, read):
-    path = tmp_path / "a.txt"
-    for before in (None, b"old"):
-        if before:
-            path.write_bytes(before)
-        write_atomically(path, content)
-        assert path.read_bytes() == read
+@pytest.mark.parametrize("write", [write_atomically, write_result])
+def test_a_file_is_written_and_replaced(tmp_path, monkeypatch, write):
+    monkeypatch.chdir(tmp_path)
+    for content, read in (("grün\n", b"gr\xc3\xbcn\n"), (b"\x00\xff", b"\x00\xff")):
+        write(Path("a.txt"), content)
+        assert (tmp_path / "a.txt").read_bytes() == read
     assert names(tmp_path) == ["a.txt"]
 
 
-def test_a_file_that_fails_to_be_written_stays_as_it_was(tmp_path, monkeypatch):
+FULL = OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("write", "fault", "error", "said"),
+    [
+        (write_atomically, PowerCut(), PowerCut, None),
+        (write_result, FULL, ConfigError, r"a\.txt cannot be written: No space left on device$"),
+    ],
+)
+def test_a_file_that_fails_to_be_written_stays_as_it_was(tmp_path, monkeypatch, write, fault, error, said):
     path = tmp_path / "a.txt"
     path.write_text("old")
 
     def cut(_):
         assert (tmp_path / "a.txt.unfinished").read_text() == "new"  # the cut comes in the middle
-        raise PowerCut
+        raise fault
 
     monkeypatch.setattr(files, "sync", cut)
-    with pytest.raises(PowerCut):
-        write_atomically(path, "new")
+    with pytest.raises(error, match=said):
+        write(path, "new")
     assert path.read_text() == "old"
     assert names(tmp_path) == ["a.txt"]
 
 
 # What a user asked for
-
-
-def test_a_result_is_written_where_it_is_asked_for_and_over_what_was_there(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for content, read in (("grün\n", b"gr\xc3\xbcn\n"), (b"\x00\xff", b"\x00\xff")):
-        write_result(Path("a.txt"), content)
-        assert (tmp_path / "a.txt").read_bytes() == read
-    assert names(tmp_path) == ["a.txt"]
 
 
 @pytest.mark.parametrize("refuses", [refuse_unwritable, lambda path: write_result(path, "new")])
@@ -80,18 +80,6 @@ def test_a_result_that_has_no_place_is_refused_with_why(tmp_path, monkeypatch, r
             refuses(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "old"
     assert names(tmp_path) == ["file", "folder"]
-
-
-def test_a_disk_that_is_full_is_one_sentence(tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "sync", full)
-    (tmp_path / "a.txt").write_text("old")
-    with pytest.raises(ConfigError, match=r"a\.txt cannot be written: No space left on device$"):
-        write_result(tmp_path / "a.txt", "new")
-    assert (tmp_path / "a.txt").read_text() == "old"
-    assert names(tmp_path) == ["a.txt"]
 
 
 # Directories

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers import randomised
 from torch.testing import assert_close
 
 from manyheads.data.batches import Batch, padded
@@ -81,18 +82,16 @@ def test_every_window_has_its_own_answer(tmp_path):
 
 
 def answerer() -> BertAnswerer:
-    model = BertAnswerer(Bert(BertConfig(vocabulary=90, context=17, width=12, layers=2, heads=3), pooler=False))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return model.eval()
+    config = BertConfig(vocabulary=90, context=17, width=12, layers=2, heads=3)
+    return randomised(BertAnswerer(Bert(config, pooler=False)), 0.2)
 
 
 def test_the_loss_of_a_batch_is_that_of_its_windows_and_never_sees_padding():
     model, (rows, targets) = answerer(), windows(5)
     ids, lengths = padded(rows)
     starts, ends = torch.tensor(targets).unbind(dim=1)
-    found = answer_loss(model, Batch(5, ids=ids, lengths=lengths, starts=starts, ends=ends))
+    answers = {"lengths": lengths, "starts": starts, "ends": ends}
+    found = answer_loss(model, Batch(5, ids=ids, **answers))
     alone = torch.zeros(())
     for row, (start, end) in zip(rows, targets):
         logs = model(torch.tensor([row]))[0].log_softmax(dim=0)
@@ -102,9 +101,7 @@ def test_the_loss_of_a_batch_is_that_of_its_windows_and_never_sees_padding():
     changed = ids.clone()
     changed[torch.arange(ids.shape[1]) >= lengths[:, None]] = 89
     assert (changed != ids).any()
-    assert_close(
-        answer_loss(model, Batch(5, ids=changed, lengths=lengths, starts=starts, ends=ends)).total, found.total
-    )
+    assert_close(answer_loss(model, Batch(5, ids=changed, **answers)).total, found.total)
     swapped = answer_loss(model, Batch(5, ids=ids, lengths=lengths, starts=ends, ends=starts))
     assert (swapped.total - found.total).abs() > 1e-3  # and the test can tell
 

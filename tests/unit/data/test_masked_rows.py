@@ -1,6 +1,5 @@
 """Rows of masked sentences: what is in them, and what they tell."""
 
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -156,7 +155,7 @@ def test_lengths_do_not_tell_whether_the_second_text_follows(documents):
 def test_words_are_hidden_and_marks_and_unknown_words_never_are():
     store = corpus([30] * 100)
     store["ids"].values[::3] = UNKNOWN
-    counts = np.zeros(4)
+    words = predicted = 0
     for batch in batches_of(store, rows=16).epoch(0):
         assert batch.target_tokens == len(batch.places) == len(batch.targets)
         hidden = batch.ids.flatten()[batch.places]
@@ -165,12 +164,9 @@ def test_words_are_hidden_and_marks_and_unknown_words_never_are():
         assert int((batch.ids == MASK).sum()) == int((hidden == MASK).sum())
         rest = torch.ones(batch.ids.numel(), dtype=torch.bool)
         rest[batch.places] = False
-        words = int((batch.ids.flatten()[rest] >= FIRST).sum()) + len(hidden)
-        masked, kept = int((hidden == MASK).sum()), int((hidden == batch.targets).sum())
-        counts += [words, len(hidden), masked, kept]
-    assert counts[1] / counts[0] == pytest.approx(0.15, abs=0.015)
-    assert counts[2] / counts[1] == pytest.approx(0.8, abs=0.04)
-    assert counts[3] / counts[1] == pytest.approx(0.1, abs=0.03)
+        words += int((batch.ids.flatten()[rest] >= FIRST).sum()) + len(hidden)
+        predicted += len(hidden)
+    assert predicted / words == pytest.approx(0.15, abs=0.015)
 
 
 def test_a_batch_without_words_to_hide_can_still_be_divided_by():
@@ -216,14 +212,3 @@ def test_a_corpus_that_gives_no_rows_is_refused():
     (batch,) = batches_of(long, length=25).epoch(0)
     assert batch.follows is not None
     assert batch.follows.tolist() == [1]
-
-
-def test_planning_and_collating_take_little_time():
-    store = corpus([20_000] * 5, longest=45)
-    batches = batches_of(store, rows=256, length=128)
-    began = time.process_time()
-    count = batches.count(3)
-    assert time.process_time() - began < 1  # 0.02 s measured
-    began = time.process_time()
-    assert len(list(batches.epoch(3))) == count > 50
-    assert (time.process_time() - began) / count < 0.01  # 1 ms measured; the rest is for busy machines

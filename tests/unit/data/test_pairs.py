@@ -1,27 +1,17 @@
 """Pairs are encoded, dropped and counted, and joined for language models."""
 
+from functools import partial
+
 import pytest
 import torch
+from helpers import Letters
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data import encoding
 from manyheads.data.pairs import joined_batches, pair_store, write_pairs
 from manyheads.data.ragged import Store
 
-
-class Letters:
-    """A tokenizer of one id per letter, 1 at the end."""
-
-    def __init__(self, size=70_000):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def encode(self, lines):
-        return [[*(ord(letter) for letter in line), 1] for line in lines]
-
-
+letters = partial(Letters, end=(1,))
 PAIRS = [("ab", "cde"), ("", "x"), ("y", " \t"), ("long" * 5, "z"), ("z", "long" * 5), ("f", "g")]
 
 
@@ -29,25 +19,19 @@ PAIRS = [("ab", "cde"), ("", "x"), ("y", " \t"), ("long" * 5, "z"), ("z", "long"
 @pytest.mark.parametrize(("size", "dtype"), [(65_536, "uint16"), (65_537, "uint32")])
 def test_what_is_built_is_what_is_opened(tmp_path, monkeypatch, items, size, dtype):
     monkeypatch.setattr(encoding, "CHUNK_ITEMS", items)
-    built = write_pairs(tmp_path / "store", iter(PAIRS), Letters(size), longest=10)
+    built = write_pairs(tmp_path / "store", iter(PAIRS), letters(size), longest=10)
     for store in (built, Store.open(tmp_path / "store")):
-        assert [row.tolist() for row in store["source"]] == Letters().encode(["ab", "f"])
-        assert [row.tolist() for row in store["target"]] == Letters().encode(["cde", "g"])
+        assert [row.tolist() for row in store["source"]] == letters().encode(["ab", "f"])
+        assert [row.tolist() for row in store["target"]] == letters().encode(["cde", "g"])
         assert store["source"][0].dtype == dtype
         assert store.about == {"empty": 2, "too_long": 2}
 
 
-def test_the_longest_side_allowed_is_kept(tmp_path):
-    store = write_pairs(tmp_path / "store", [("abc", "abcd"), ("abcde", "a")], Letters(), longest=5)
-    assert store["target"].lengths.tolist() == [5]
-    assert store.about == {"empty": 0, "too_long": 1}
-
-
-def test_progress_counts_the_pairs_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "CHUNK_ITEMS", 4)
-    told = []
-    write_pairs(tmp_path / "store", PAIRS, Letters(), longest=10, on_progress=told.append)
-    assert told == [4, 6]
+def test_the_longest_side_allowed_is_kept_and_progress_counts_the_pairs_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(encoding, "CHUNK_ITEMS", 2)
+    pairs, told = [("abc", "abcd"), ("abcde", "a"), ("", "a")], []
+    store = write_pairs(tmp_path / "store", pairs, letters(), longest=5, on_progress=told.append)
+    assert (store["target"].lengths.tolist(), store.about, told) == ([5], {"empty": 1, "too_long": 1}, [2, 3])
 
 
 def test_long_documents_make_small_chunks(monkeypatch):
@@ -57,9 +41,9 @@ def test_long_documents_make_small_chunks(monkeypatch):
 
 def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path):
     with pytest.raises(DataError, match="no pairs are left of 2 read: 1 have a blank side and 1 a side of more than 3"):
-        write_pairs(tmp_path / "store", [("", "a"), ("abcd", "a")], Letters(), longest=3)
+        write_pairs(tmp_path / "store", [("", "a"), ("abcd", "a")], letters(), longest=3)
     with pytest.raises(DataError, match="of 0 read"):
-        write_pairs(tmp_path / "store", [], Letters(), longest=3)
+        write_pairs(tmp_path / "store", [], letters(), longest=3)
     assert not list(tmp_path.iterdir())
 
 

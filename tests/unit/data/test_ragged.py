@@ -102,17 +102,14 @@ def test_a_damaged_store_is_an_error(tmp_path, name):
     assert read(Store.open(tmp_path / "store")) == (ROWS, NUMBERS)
 
 
-def test_what_was_cut_is_named(tmp_path):
+def test_what_was_cut_is_named_and_a_description_of_something_else_is_an_error(tmp_path):
     Store(columns()).save(tmp_path / "store")
-    (tmp_path / "store" / "ids.values").write_bytes(b"12345678")
+    path, values = tmp_path / "store" / "store.json", tmp_path / "store" / "ids.values"
+    told, whole = path.read_text(), values.read_bytes()
+    values.write_bytes(b"12345678")
     with pytest.raises(DataError, match=r"ids\.values has 8 bytes where 18 were written"):
         Store.open(tmp_path / "store")
-
-
-def test_a_description_of_something_else_is_an_error(tmp_path):
-    Store(columns()).save(tmp_path / "store")
-    path = tmp_path / "store" / "store.json"
-    told = path.read_text()
+    values.write_bytes(whole)
     changes = {'"rows": 4': '"rows": 3', "uint16": "object", '"values": 9': '"values": "9"', '"about": {}': '"a": 1'}
     for wrong in ("[]", '{"rows": 4}', *(told.replace(*change) for change in changes.items())):
         assert wrong != told

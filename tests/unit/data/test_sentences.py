@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from helpers import Letters
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,20 +13,6 @@ from manyheads.data import sentences as sentences_module
 from manyheads.data.ragged import Store
 from manyheads.data.readers.documents import Piece, read_documents
 from manyheads.data.sentences import document_bounds, sentence_store, sentences_of, split, write_sentences
-
-
-class Letters:
-    """A tokenizer of one id per letter, to which punctuation alone is nothing, and which counts its strings."""
-
-    def __init__(self):
-        self.calls = []
-
-    def __len__(self):
-        return 70_000
-
-    def encode(self, lines):
-        self.calls.append(len(lines))
-        return [[ord(letter) for letter in line] if line.strip("-") else [] for line in lines]
 
 
 def texts(store):

@@ -1,10 +1,9 @@
 """Running text: its ids end to end, and the windows that they are predicted in."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
+from helpers import Letters
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,21 +14,6 @@ from manyheads.data.readers.documents import Piece, read_documents
 from manyheads.data.text import text_batches, write_text
 
 END = 1
-
-
-class Letters:
-    """A tokenizer of one id per letter, which remembers how many strings it was given at a time."""
-
-    def __init__(self, size=70_000):
-        self.size = size
-        self.calls = []
-
-    def __len__(self):
-        return self.size
-
-    def encode(self, lines):
-        self.calls.append(len(lines))
-        return [[ord(letter) for letter in line] for line in lines]
 
 
 PIECES = [Piece("abé", False), Piece("cd", True), Piece("\ud800", True), Piece("f", True)]
@@ -128,12 +112,3 @@ def test_a_text_without_a_prediction_is_an_error():
             text_batches(numbered(count), rows=2, length=3, seed=1)
     (batch,) = text_batches(numbered(2), rows=2, length=3, seed=1).epoch(0)
     assert batch.ids.tolist() == [[0, 1]]
-
-
-def test_a_batch_takes_little_time_to_make(tmp_path):
-    write_text(tmp_path / "store", [Piece("abcdefgh" * 50_000, True)], Letters(256), end=END)
-    batches = text_batches(Store.open(tmp_path / "store"), rows=64, length=256, seed=1)
-    list(batches.epoch(0))
-    began = time.process_time()
-    count = len(list(batches.epoch(1)))
-    assert (time.process_time() - began) / count < 0.005  # about 0.1 ms measured; the rest is for busy machines

@@ -102,16 +102,19 @@ def test_rows_that_fill_the_context_go_on_from_its_newer_half(every_model):
     assert {len(row) for row in together} == {30}
 
 
-@pytest.mark.parametrize("context", [1, 2, 3, 5, 7])
-def test_any_context_can_be_passed(context):
-    model, prompts = random_model(context=context), [row[:context] for row in ([5, 9], [7], [3, 2])]
-    assert written(model, prompts, 13) == [by_hand(model, row, 13) for row in prompts]
-
-
-def test_a_prompt_that_is_the_whole_context_goes_on():
-    model = random_model(context=5)
-    prompts = [[5, 9, 3, 8, 2], [7, 2]]
-    assert written(model, prompts, 8) == [by_hand(model, row, 8) for row in prompts]
+@pytest.mark.parametrize(
+    ("context", "prompts", "tokens"),
+    [
+        *((context, [row[:context] for row in ([5, 9], [7], [3, 2])], [13] * 3) for context in (1, 2, 3, 5, 7)),
+        pytest.param(5, [[5, 9, 3, 8, 2], [7, 2]], [8, 8], id="a prompt that is the whole context"),
+        pytest.param(8, [[5, 9, 3, 8, 2, 4, 7], [7, 2]], [2, 9], id="one that is done leaves room"),
+    ],
+)
+def test_any_context_can_be_passed(context, prompts, tokens):
+    model = random_model(context=context)
+    expected = [by_hand(model, row, each) for row, each in zip(prompts, tokens)]
+    assert written(model, prompts, tokens) == expected
+    assert written(model, prompts, tokens, steps=WholePromptSteps) == expected
 
 
 @pytest.mark.parametrize("context", [64, 8])
@@ -149,13 +152,6 @@ def test_rows_end_each_in_its_own_time():
     assert sum(row[-1] == END for row in together) > 4
 
 
-def test_a_row_that_is_done_with_a_full_context_leaves_room_for_the_others():
-    model, prompts = random_model(context=8), [[5, 9, 3, 8, 2, 4, 7], [7, 2]]
-    expected = [by_hand(model, prompts[0], 2), by_hand(model, prompts[1], 9)]
-    assert written(model, prompts, [2, 9], steps=WholePromptSteps) == expected
-    assert written(model, prompts, [2, 9]) == expected
-
-
 def test_rows_may_end_while_others_pass_the_context():
     together = each_in_its_own_time(ends_sometimes(bias=-1.0, context=8), 30)
     assert sum(len(row) > 8 for row in together) > 3
@@ -177,7 +173,7 @@ def test_greedy_search_over_prompts_is_the_likeliest_each_time():
 # Reading along.
 
 
-def test_a_reader_that_lowers_a_limit_ends_that_row_alone():
+def test_a_reader_that_lowers_a_limit_ends_that_row_alone_and_one_that_lowers_all_ends_all():
     model, limits, seen = random_model(), torch.full((5,), 9), [[] for _ in PROMPTS]
     whole = written(model, PROMPTS, 9)
     choose = Sampler(Sampling(temperature=0.0), PROMPTS, [0] * 5, V, (), CPU)
@@ -190,22 +186,12 @@ def test_a_reader_that_lowers_a_limit_ends_that_row_alone():
                 seen[row].append(each)
             if step == 2:
                 limits[[0, 3]] = 0
-    assert [len([each for each in row if each != NO_STOP]) for row in seen] == [3, 9, 9, 3, 9]
-    assert sizes == [5, 5, 5, 3, 3, 3, 3, 3, 3]  # what has ended leaves
-    assert [row[:3] for row in seen] == [row[:3] for row in whole]
-    assert [seen[row] for row in (1, 2, 4)] == [whole[row] for row in (1, 2, 4)]
-
-
-def test_when_all_limits_are_lowered_it_stops():
-    model, limits = random_model(), torch.full((2,), 9)
-    choose = Sampler(Sampling(temperature=0.0), PROMPTS[:2], [0] * 2, V, (), CPU)
-    count = 0
-    with torch.inference_mode():
-        for _ in decoded(PromptSteps(model, PROMPTS[:2], 20), limits, SpecialIds(stop=NO_STOP), choose):
-            count += 1
-            if count == 4:
+            if step == 6:
                 limits[:] = 0
-    assert count == 4
+    assert [len([each for each in row if each != NO_STOP]) for row in seen] == [3, 7, 7, 3, 7]
+    assert sizes == [5, 5, 5, 3, 3, 3, 3]  # what has ended leaves
+    assert [row[:3] for row in seen] == [row[:3] for row in whole]
+    assert [seen[row] for row in (1, 2, 4)] == [whole[row][:7] for row in (1, 2, 4)]
 
 
 # Beams.

@@ -182,14 +182,17 @@ def test_finished_sentences_leave_the_batch():
         assert all(later <= earlier for earlier, later in zip(steps.sizes[1:], steps.sizes[2:]))
 
 
+def transformer(**changes) -> Transformer:
+    torch.manual_seed(11)
+    sizes = {"vocabulary": 23, "width": 12, "layers": 2, "heads": 3, "inner": 20, "pad": 22, "start": 22, "end": 1}
+    model = Transformer(TransformerConfig(**{**sizes, "norm_order": "pre", **changes})).eval()
+    nn.init.normal_(model.encoder.embedding.weight, std=1.0)  # so that it has much to say
+    return model
+
+
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(11)
-    config = TransformerConfig(
-        vocabulary=23, width=12, layers=2, heads=3, inner=20, pad=22, start=22, end=1, norm_order="pre"
-    )
-    model = Transformer(config).eval()
-    nn.init.normal_(model.encoder.embedding.weight, std=1.0)  # so that it has much to say
+    model = transformer()
     model.output.bias[1] += 4  # and comes to an end
     return model
 
@@ -237,11 +240,7 @@ def test_a_translation_has_at_most_fifty_tokens_more_than_its_source(model):
 
 @pytest.mark.parametrize("beam", [1, 2])
 def test_a_table_of_positions_ends_a_translation_that_would_pass_it(beam):
-    config = TransformerConfig(
-        vocabulary=23, width=12, layers=1, heads=3, inner=20, pad=22, start=22, end=1,
-        positions=PositionsConfig(kind="learned", length=9),
-    )  # fmt: skip
-    model = Transformer(config).eval()
+    model = transformer(positions=PositionsConfig(kind="learned", length=9))
     model.output.bias[1] = -1e4  # it never ends by itself
     assert [len(row[0].ids) for row in decode_all(model, [[3, 4, 1], [5] * 8 + [1]], beam=beam)] == [9, 9]
     with pytest.raises(ConfigError, match="10 positions asked, the table has 9"):
@@ -258,13 +257,7 @@ def test_a_table_of_positions_ends_a_translation_that_would_pass_it(beam):
     ids=lambda positions: f"{positions.kind}-{positions.scaling}",
 )
 def test_beams_with_any_positions_are_the_same_cached_or_not(positions):
-    torch.manual_seed(5)
-    config = TransformerConfig(
-        **{"vocabulary": 23, "width": 12, "layers": 2, "heads": 3, "inner": 20, "pad": 22, "start": 22, "end": 1},
-        **{"norm_order": "pre", "key_value_heads": 1, "positions": positions},
-    )
-    model = Transformer(config).eval()
-    nn.init.normal_(model.encoder.embedding.weight, std=1.0)
+    model = transformer(key_value_heads=1, positions=positions)
     rows = [[3, 4, 5, 1], [6, 7, 1], [8, 9, 10, 11, 12, 1], [3, 9, 1], [2, 1]]
     found, expected = (decode_all(model, rows, beam=3, limit=9, steps=steps) for steps in (CachedSteps, WholeSteps))
     assert [[each.ids for each in row] for row in found] == [[each.ids for each in row] for row in expected]

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from helpers import changed, config_of, encoder_tokenizer, language_tokenizer, translation_tokenizer
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
+from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.interop.directory import FAMILIES, Family, load_model, save_model
 from manyheads.interop.encoders import ENCODERS
 from manyheads.interop.weights import Undrawn, own_views, read_into
-from manyheads.models.bert import Bert, BertClassifier, BertConfig, BertTagger
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
@@ -23,35 +24,33 @@ from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
 
-LINES = ["a dog sleeps under the table", "the cat danced"] * 3
 LANGUAGE = (GPT, Llama)
 DECODERS = (DecoderClassifier,)
 CLASSIFIERS = (DecoderClassifier, BertClassifier)
 NAMES = ["translator", "gpt", "llama", "own", "classifier", "encoder", "tagger"]
+ENCODING = ("encoder", "masked", "bert classifier", "tagger", "answerer")
 
 
 @pytest.fixture(scope="module")
-def words():
-    return LanguageTokenizer.train(LINES, 270)
-
-
-@pytest.fixture(scope="module")
-def directories(tmp_path_factory, words):
+def directories(tmp_path_factory):
     """One directory of each kind."""
     folder = tmp_path_factory.mktemp("models")
+    words, pieces, marked = language_tokenizer(), translation_tokenizer(), encoder_tokenizer()
     sizes = {"vocabulary": len(words), "width": 12, "layers": 1, "heads": 3, "end": words.end}
-    pieces = Tokenizer.train(LINES, 280)
     ends = {"pad": pieces.pad, "start": pieces.start, "end": pieces.end}
     body = {"vocabulary": len(pieces), "width": 12, "layers": 1, "heads": 3, "inner": 17}
-    marked = EncoderTokenizer.train(LINES, 60)
+    bert = BertConfig(**body, context=7)
     models = {
         "translator": (Transformer(TransformerConfig(**body, **ends)), pieces),
         "gpt": (GPT(GPTConfig(**sizes, context=7)), words),
         "llama": (Llama(LlamaConfig(**sizes, context=7)), words),
         "own": (GPT(GPTConfig(**sizes, context=7, norm="rms")), words),
         "classifier": (DecoderClassifier(GPT(GPTConfig(**sizes, context=7)), ("no", "yes")), words),
-        "encoder": (Bert(BertConfig(**body, context=7)), marked),
-        "tagger": (BertTagger(Bert(BertConfig(**body, context=7), pooler=False), ("no", "yes")), marked),
+        "encoder": (Bert(bert), marked),
+        "masked": (MaskedBert(bert), marked),
+        "bert classifier": (BertClassifier(Bert(bert), ("no", "yes")), marked),
+        "tagger": (BertTagger(Bert(bert, pooler=False), ("no", "yes")), marked),
+        "answerer": (BertAnswerer(Bert(bert, pooler=False)), marked),
     }
     for name, (model, tokenizer) in models.items():
         save_model(folder / name, model, tokenizer, "# A model\n")
@@ -66,12 +65,6 @@ def copied(directories, tmp_path):
     return copy
 
 
-def changed(directory, **changes):
-    path = directory / "config.json"
-    table = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({name: value for name, value in table.items() if value != "gone"}))
-
-
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
@@ -83,6 +76,7 @@ def changed(directory, **changes):
         ("classifier", CLASSIFIERS),
         ("encoder", ENCODERS),
         ("tagger", (BertTagger,)),
+        ("tagger", (BertClassifier, BertTagger)),
     ],
 )
 def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
@@ -90,7 +84,7 @@ def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
         model, tokenizer = load_model(directories / name, asked)
         assert isinstance(model, kinds)
         assert not model.training
-        kind = {"translator": Tokenizer, "encoder": EncoderTokenizer, "tagger": EncoderTokenizer}
+        kind = {"translator": Tokenizer, **dict.fromkeys(ENCODING, EncoderTokenizer)}
         assert isinstance(tokenizer, kind.get(name, LanguageTokenizer))
     assert (directories / name / "README.md").read_text() == "# A model\n"
 
@@ -108,6 +102,11 @@ def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
         ("tagger", CLASSIFIERS, "a tagger (bert); a classifier (GPT-2, GPT-1, Llama, BERT) is asked for here"),
         ("gpt", CLASSIFIERS, "a language model (gpt2); a classifier (GPT-2, GPT-1, Llama, BERT) is asked for here"),
         ("gpt", (BertTagger,), "a language model (gpt2); a tagger (BERT) is asked for here"),
+        ("encoder", (GPT,), "an encoder (bert); a language model (GPT-2, GPT-1) is asked for here"),
+        ("masked", (BertTagger,), "a masked language model (bert); a tagger (BERT) is asked for here"),
+        ("answerer", (BertTagger,), "a question answerer (bert); a tagger (BERT) is asked"),
+        ("bert classifier", (MaskedBert, GPT), "a classifier (bert); a language model (GPT-2, GPT-1) or"),
+        ("gpt", ENCODERS, "a language model (gpt2); an encoder (BERT)"),
     ],
 )
 def test_a_model_of_another_kind_is_refused(directories, name, kinds, sentence):
@@ -123,6 +122,10 @@ def test_an_unknown_type_is_told_the_known_ones(copied):
         (Transformer,): "type t5; translators are of type marian or manyheads-transformer",
         LANGUAGE: "language models are of type gpt2, openai-gpt, manyheads-gpt, llama or manyheads-llama",
         ENCODERS: "models are of type bert",
+        (Bert,): "holds a model of type t5; encoders are of type bert",
+        (BertClassifier,): "classifiers are of type bert",
+        (BertAnswerer,): "question answerers are of type bert",
+        (GPT, BertTagger): "models are of type gpt2, openai-gpt, manyheads-gpt or bert",
         None: "models are of type marian, manyheads-transformer, gpt2, .* or bert",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
@@ -149,31 +152,34 @@ def test_a_file_that_is_cut_or_gone_is_a_sentence(copied, name):
 
 @pytest.mark.parametrize("value", ["gone", None, "wide", [3], -1, 0])
 def test_a_config_may_say_anything(copied, value):
-    for name in ("gpt", "llama", "classifier"):
+    sizes = {"n_embd", "n_head", "n_layer", "hidden_size", "num_attention_heads", "head_dim"}
+    for name, keys in (
+        *((name, sizes) for name in ("gpt", "llama", "classifier")),
+        ("tagger", {"hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "vocab_size"}),
+    ):
         directory = copied(name)
-        table = json.loads((directory / "config.json").read_text())
-        for key in table.keys() & {"n_embd", "n_head", "n_layer", "hidden_size", "num_attention_heads", "head_dim"}:
+        table = config_of(directory)
+        for key in table.keys() & keys:
             if key == "head_dim" and value in ("gone", None):  # then it follows from the others
                 continue
-            changed(directory, **{key: value})
-            with pytest.raises(ManyheadsError):
-                load_model(directory)
+            with pytest.raises(ManyheadsError) as refused:
+                load_model(changed(directory, **{key: value}))
+            assert "\n" not in str(refused.value)
             changed(directory, **{key: table[key]})
+        load_model(directory)
 
 
 def test_a_tokenizer_that_knows_more_than_the_model_is_refused(copied):
-    directory = copied("gpt")
-    LanguageTokenizer.train(LINES, 270).with_special(["<one>", "<two>"]).save(directory)
-    with pytest.raises(CheckpointError, match="has 272 tokens, the model only 270"):
+    directory, words = copied("gpt"), language_tokenizer()
+    words.with_special(["<one>", "<two>"]).save(directory)
+    with pytest.raises(CheckpointError, match=f"has {len(words) + 2} tokens, the model only {len(words)}"):
         load_model(directory)
 
 
 def test_a_translator_wider_than_its_config_says_is_refused(copied):
     """Its weights are put in another order, which may not cut them."""
-    directory = copied("translator")
-    changed(directory, d_model=9)
     with pytest.raises(CheckpointError, match=r"of shape \[\d+, 12\]; its config says \[\d+, 9\]"):
-        load_model(directory)
+        load_model(changed(copied("translator"), d_model=9))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,8 +238,7 @@ def test_a_family_is_one_entry_whatever_its_models_read(tmp_path, monkeypatch, p
     found, reader = load_model(tmp_path / "model", (PictureModel,))
     assert (type(found), type(reader), reader.mean) == (PictureModel, PictureReader, 0.25)
     assert torch.equal(found.score.weight, model.score.weight)
-    named = json.loads((tmp_path / "model" / "config.json").read_text())["model_type"]
-    assert named == ("picture" if published else "manyheads-picture")
+    assert config_of(tmp_path / "model")["model_type"] == ("picture" if published else "manyheads-picture")
     with pytest.raises(CheckpointError, match=r"holds a picture model \(.*picture\); a translator"):
         load_model(tmp_path / "model", (Transformer,))
 
@@ -298,17 +303,19 @@ def test_others_may_read_the_weights_if_they_may_read_the_config(directories):
     assert len(modes) == 1
 
 
-def test_a_classifier_of_an_unknown_form_or_of_several_labels_is_refused(copied):
-    directory = copied("classifier")
-    changed(directory, manyheads={"form": "essay"})
-    with pytest.raises(CheckpointError, match="of the form essay; known are text, pair, either, choice"):
-        load_model(directory)
-    changed(directory, manyheads="gone", problem_type="multi_label_classification")
-    with pytest.raises(CheckpointError, match="several labels at once"):
-        load_model(directory)
-    changed(directory, manyheads={"shape": 3}, problem_type="gone")
-    with pytest.raises(ConfigError, match="shape is not a field"):
-        load_model(directory)
+@pytest.mark.parametrize("name", ["classifier", "bert classifier"])
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"manyheads": {"form": "essay"}}, "of the form essay; known are text, pair, either, choice"),
+        ({"problem_type": "multi_label_classification"}, "gives a text several labels at once; only one label each is"),
+        ({"problem_type": "regression"}, "gives a text 2 numbers at once; only one number each is known"),
+        ({"manyheads": {"shape": 3}}, "shape is not a field"),
+    ],
+)
+def test_a_classifier_of_an_unknown_form_or_of_several_labels_is_refused(copied, name, change, sentence):
+    with pytest.raises(ManyheadsError, match=sentence):
+        load_model(changed(copied(name), **change))
 
 
 def test_a_model_that_a_file_will_fill_draws_no_random_numbers():

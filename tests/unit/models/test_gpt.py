@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
 from manyheads.nn.positions import PositionsConfig
 
@@ -52,30 +53,24 @@ def test_one_more_norm_ends_what_has_its_norms_before():
         assert_close(states.var(dim=-1, correction=0), torch.ones(2, 7), atol=0.1, rtol=0)
 
 
-def test_the_epsilon_asked_for_is_in_every_norm():
-    model = GPT(replace(SMALL, epsilon=0.125))
-    assert {part.eps for part in model.modules() if isinstance(part, nn.LayerNorm)} == {0.125}
-
-
 # How weights begin.
-
-
-def deviations(model: nn.Module) -> dict[str, float]:
-    return {name: float(tensor.detach().std()) for name, tensor in model.named_parameters() if tensor.dim() == 2}
 
 
 WIDE = replace(SMALL, vocabulary=997, context=101, width=96, layers=5, inner=None)
 
 
-@pytest.mark.parametrize("order", ["post", "pre"])
-def test_weights_begin_small_and_smaller_on_the_residual_path_of_gpt2(order):
-    model = GPT(replace(WIDE, norm_order=order, tied=False))
-    added = 0.02 / 10**0.5 if order == "pre" else 0.02
-    for name, found in deviations(model).items():
-        expected = added if name.endswith((".attention.output.weight", ".feedforward.outer.weight")) else 0.02
-        assert found == pytest.approx(expected, rel=0.05), name
-    assert not any(tensor.any() for name, tensor in model.named_parameters() if name.endswith(".bias"))
-    assert len([name for name in deviations(model) if ".outer." in name or ".output." in name]) == 10
+@pytest.mark.parametrize("kind", ["GPT-1", "GPT-2", "Llama"])
+def test_weights_begin_small_and_smaller_on_the_residual_path_but_of_gpt1(kind):
+    gpt = replace(WIDE, norm_order="post" if kind == "GPT-1" else "pre", tied=False)
+    model = Llama(LlamaConfig(vocabulary=997, width=96, layers=5, heads=6)) if kind == "Llama" else GPT(gpt)
+    added = 0.02 if kind == "GPT-1" else 0.02 / 10**0.5
+    for name, tensor in model.named_parameters():
+        if tensor.dim() == 2:
+            expected = added if name.endswith((".attention.output.weight", ".feedforward.outer.weight")) else 0.02
+            assert float(tensor.detach().std()) == pytest.approx(expected, rel=0.05), name
+        else:
+            assert torch.equal(tensor, torch.full_like(tensor, not name.endswith(".bias"))), name
+    assert not torch.equal(model.output.weight, model.embedding.weight)
 
 
 def test_a_decoder_with_scaled_embeddings_begins_as_the_transformer():
@@ -97,13 +92,6 @@ def test_a_decoder_with_scaled_embeddings_begins_as_the_transformer():
             assert float(found.abs().max()) < 1.75 * float(found.std())
     assert float(ours.embedding(torch.arange(997)).detach().std()) == pytest.approx(1.0, rel=0.02)
     assert not any(tensor.any() for name, tensor in ours.named_parameters() if name.endswith(".bias"))
-
-
-def test_tied_weights_are_one_and_untied_ones_two():
-    tied, untied = GPT(SMALL), GPT(replace(SMALL, tied=False))
-    assert tied.output.weight is tied.embedding.weight
-    assert untied.output.weight is not untied.embedding.weight
-    assert parameters(untied) - parameters(tied) == 17 * 12
 
 
 def test_positions_are_as_long_as_the_context_unless_they_are_scaled():

@@ -5,12 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 from helpers import positions, randomised
-from torch import nn
-from torch.nn import functional as F
 from torch.testing import assert_close
 
 from manyheads.models.llama import PRESETS, Llama, LlamaConfig
-from manyheads.models.transformer import parameters
 from manyheads.nn.cache import Cache
 from manyheads.nn.positions import PositionsConfig
 
@@ -35,35 +32,6 @@ def test_rows_past_the_length_of_dynamic_scaling_are_as_alone():
     for place, length in enumerate(lengths):
         whole = torch.cat([row[place, :length], torch.tensor([3, 8])[place, None]])
         assert_close(found[place], model(whole[None])[0, -1])
-
-
-def test_grouped_queries_are_keys_repeated():
-    grouped, full = built(SMALL), built(replace(SMALL, key_value_heads=None))
-    tensors = dict(grouped.state_dict())
-    for name in [name for name in tensors if name.endswith("projection.weight")]:
-        q, k, v = tensors[name].split((24, 8, 8))
-        k, v = (each.unflatten(0, (2, 4)).repeat_interleave(3, dim=0).flatten(0, 1) for each in (k, v))
-        tensors[name] = torch.cat([q, k, v])
-    full.load_state_dict(tensors)
-    assert_close(full(IDS), grouped(IDS))
-    assert parameters(full) - parameters(grouped) == 2 * 24 * 2 * 16
-
-
-def test_a_block_is_what_its_four_exchanges_say():
-    """RMS norms, rotary attention and SwiGLU, each before its sum and written out here once more."""
-    model = built(replace(SMALL, layers=1, key_value_heads=None, positions=PositionsConfig(kind="none")))
-    block, x = model.blocks[0], model.embedding(IDS)
-
-    def rms(x, weight):
-        return x * (x.square().mean(dim=-1, keepdim=True) + SMALL.epsilon).rsqrt() * weight
-
-    q, k, v = F.linear(rms(x, block.attention_norm.weight), block.attention.projection.weight).chunk(3, dim=-1)
-    q, k, v = (each.unflatten(-1, (6, 4)).transpose(1, 2) for each in (q, k, v))
-    seen = (q @ k.mT / 2).masked_fill(torch.ones(7, 7).triu(1).bool(), -torch.inf).softmax(dim=-1) @ v
-    x = x + seen.transpose(1, 2).flatten(2) @ block.attention.output.weight.T
-    gate, up = F.linear(rms(x, block.feedforward_norm.weight), block.feedforward.gate_up.weight).chunk(2, dim=-1)
-    x = x + (F.silu(gate) * up) @ block.feedforward.outer.weight.T
-    assert_close(model(IDS), rms(x, model.norm.weight) @ model.output.weight.T)
 
 
 def test_the_presets_have_the_published_context_and_base():
@@ -91,22 +59,3 @@ def test_the_inner_width_is_eight_thirds_of_the_width_rounded_up(width):
     assert inner % 32 == 0
     assert 0 <= inner - width * 8 / 3 < 32
     assert LlamaConfig(width=width, heads=1, inner=37).inner_width == 37
-
-
-def test_weights_begin_small_and_smaller_on_the_residual_path():
-    model = Llama(replace(SMALL, vocabulary=997, width=96, layers=5, inner=None))
-    for name, tensor in model.named_parameters():
-        if tensor.dim() == 1:
-            assert torch.equal(tensor, torch.ones(96))
-        else:
-            added = name.endswith((".attention.output.weight", ".feedforward.outer.weight"))
-            expected = 0.02 / 10**0.5 if added else 0.02
-            assert float(tensor.detach().std()) == pytest.approx(expected, rel=0.05), name
-    assert model.output.weight is not model.embedding.weight
-    assert not torch.equal(model.output.weight, model.embedding.weight)
-
-
-def test_its_norms_are_rms():
-    norms = [part for name, part in Llama(SMALL).named_modules() if name.rpartition(".")[2].endswith("norm")]
-    assert len(norms) == 5
-    assert all(isinstance(norm, nn.RMSNorm) and norm.eps == 1e-5 for norm in norms)

@@ -9,7 +9,6 @@ from helpers import randomised, torchs_weights
 from torch import nn
 from torch.testing import assert_close
 
-from manyheads.core.errors import ConfigError
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
 from manyheads.nn.positions import PositionsConfig
 from manyheads.train.objectives import translation_loss
@@ -89,9 +88,3 @@ def test_embeddings_are_scaled_by_the_root_of_the_width():
         model = built(replace(SMALL, scale_embeddings=scaled, positions=PositionsConfig(kind="none")))
         expected = model.encoder.embedding.weight[SOURCE] * (12**0.5 if scaled else 1.0)
         assert_close(model.encoder.embed(SOURCE, 0), expected)
-
-
-def test_learned_positions_end_with_a_sentence():
-    model = Transformer(replace(SMALL, positions=PositionsConfig(kind="learned", length=5)))
-    with pytest.raises(ConfigError, match="6 positions asked, the table has 5"):
-        model(SOURCE, TARGET)

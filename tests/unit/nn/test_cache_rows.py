@@ -57,15 +57,6 @@ def test_new_positions_come_behind_each_rows_own(pieces):
     assert cache.length == 4 + sum(pieces)
 
 
-def test_without_the_cut_padding_would_be_seen():
-    cache, (keys, values) = Cache(9), new(4)
-    cache.extend("owner", keys, values)
-    cache.advance(4)
-    found = cache.extend("owner", *new(1))
-    assert torch.equal(found[0][0, :, :4], keys[0])
-    assert cache.lengths is None
-
-
 def test_the_mask_lets_each_new_position_see_one_more():
     cache, _ = cut_at(LENGTHS)
     mask = cache.row_mask(3)
@@ -146,16 +137,11 @@ def test_rows_are_given_the_contents_of_another_cache():
     more = new(1)
     found, mask = advanced(cache, *more)
     check_that_each_sees_its_own(found, mask, longer(expected, *more), 1)
-
-
-def test_a_row_that_has_become_longer_by_being_given_makes_the_cache_longer():
-    cache, _ = cut_at(LENGTHS)
-    other = Cache(9)
-    other.extend("owner", *new(6, 1))
-    other.advance(6)
-    cache.put([2], other, [6])
-    assert cache.lengths.tolist() == [2, 4, 6]
-    assert cache.reach(1) == 7
+    longest = Cache(9)
+    longest.extend("owner", *new(6, 1))
+    longest.advance(6)
+    cache.put([2], longest, [6])
+    assert (cache.lengths.tolist(), cache.reach(1)) == ([3, 4, 6], 7)
 
 
 def test_it_holds_what_it_was_made_for_and_no_more():

@@ -10,7 +10,6 @@ from manyheads.nn.positions import (
     Alibi,
     Buckets,
     Learned,
-    Positions,
     PositionsConfig,
     Relative,
     Rotary,
@@ -57,32 +56,13 @@ def test_only_what_is_learned_has_parameters_and_only_those_are_saved(kind):
     assert set(positions.state_dict()) == names
 
 
-@pytest.mark.parametrize("kind", ["sinusoidal", "learned"])
-def test_absolute_positions_in_pieces_are_those_of_the_whole(kind):
-    positions, x = build(kind=kind), embeddings()
-    pieces = torch.cat((positions.add(x[:, :2], 0), positions.add(x[:, 2:], 2)), dim=1)
-    assert_close(pieces, positions.add(x, 0))
-    assert not torch.allclose(positions.add(x, 1), positions.add(x, 0))
-
-
-@pytest.mark.parametrize("scaling", ["none", "linear", "ntk", "dynamic_ntk", "yarn"])
-@pytest.mark.parametrize("length", [3, 64])
-def test_turning_in_pieces_is_turning_the_whole(scaling, length):
-    factor = 1.0 if scaling == "none" else 2.0
-    positions, x = build(kind="rotary", scaling=scaling, factor=factor, length=length), queries()
-    pieces = torch.cat((positions.rotate(x[:, :, :2], 0, T), positions.rotate(x[:, :, 2:], 2, T)), dim=2)
-    assert_close(pieces, positions.rotate(x, 0, T))
-    assert not torch.allclose(positions.rotate(x, 1, T + 1), positions.rotate(x, 0, T))
-
-
 @pytest.mark.parametrize("kind", ["relative", "buckets", "alibi"])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_a_bias_in_pieces_is_that_of_the_whole_and_knows_distances_only(kind, bidirectional):
+def test_a_bias_knows_distances_only(kind, bidirectional):
     positions = build_positions(PositionsConfig(kind=kind, clip=2), **SIZES | {"bidirectional": bidirectional})
     q = queries(1).expand(B, H, T, D)  # the same query everywhere, so that only distances differ
     whole = positions.bias(q, T, 0)
     assert whole.expand(B, H, T, T).shape == (B, H, T, T)
-    assert_close(torch.cat((positions.bias(q[:, :, :2], T, 0), positions.bias(q[:, :, 2:], T, 2)), dim=2), whole)
     assert_close(whole[:, :, 1:, 1:], whole[:, :, :-1, :-1])
     assert not torch.allclose(whole[:, :, 2, 0], whole[:, :, 2, 1])
 
@@ -188,14 +168,8 @@ def test_buckets_equal_t5(bidirectional):
     transformers = pytest.importorskip("transformers")
     from transformers.models.t5.modeling_t5 import T5Attention
 
-    config = transformers.T5Config(
-        d_model=W,
-        d_kv=D,
-        num_heads=H,
-        relative_attention_num_buckets=6,
-        relative_attention_max_distance=9,
-        is_decoder=not bidirectional,
-    )
+    buckets = {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 9}
+    config = transformers.T5Config(d_model=W, d_kv=D, num_heads=H, is_decoder=not bidirectional, **buckets)
     theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
     ours = Buckets(H, 6, 9, bidirectional)
     ours.table.weight.data.copy_(theirs.relative_attention_bias.weight)
@@ -210,34 +184,6 @@ def test_alibi_is_zero_where_the_query_stands_and_falls_with_distance():
     assert both[0, :, 0, 4].tolist() == both[0, :, 0, 2].tolist()
 
 
-def test_a_yarn_score_is_larger_by_the_square_of_its_attention_factor():
-    x = queries(1)
-    turned = Rotary(D, scaling="yarn", factor=4.0, original_length=64).rotate(x, 0, 1)
-    assert_close(turned, x * (0.1 * torch.tensor(4.0).log() + 1))
-
-
-@pytest.mark.parametrize("scaling", ["none", "linear", "dynamic_ntk", "yarn"])
-def test_rotary_equals_llama(scaling):
-    transformers = pytest.importorskip("transformers")
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
-
-    names = {"none": "default", "dynamic_ntk": "dynamic"}
-    factor = 1.0 if scaling == "none" else 3.0
-    parameters = {"rope_type": names.get(scaling, scaling), "rope_theta": 500.0, "factor": factor}
-    if scaling == "yarn":
-        parameters["original_max_position_embeddings"] = 16
-    config = transformers.LlamaConfig(
-        hidden_size=W, num_attention_heads=H, max_position_embeddings=16, rope_parameters=parameters
-    )
-    x = queries(21)
-    cos, sin = LlamaRotaryEmbedding(config)(x, torch.arange(21)[None])
-    expected, _ = apply_rotary_pos_emb(x, x, cos, sin)
-    ours = Rotary(D, base=500.0, scaling=scaling, factor=factor, original_length=16)
-    assert_close(ours.rotate(x, 0, 21), expected)
-    if scaling != "none":
-        assert not torch.allclose(Rotary(D, base=500.0).rotate(x, 0, 21), expected)
-
-
 def test_dynamic_ntk_turns_late_and_by_the_length_in_view():
     positions, x = Rotary(D, scaling="dynamic_ntk", factor=2.0, original_length=8), queries()
     plain = Rotary(D)
@@ -247,10 +193,6 @@ def test_dynamic_ntk_turns_late_and_by_the_length_in_view():
     assert not torch.allclose(positions.rotate(x, 0, 9), plain.rotate(x, 0, 9))
     assert not torch.allclose(positions.rotate(x, 0, 9), positions.rotate(x, 0, 30))
     assert_close(positions.rotate(x, 0, 8), plain.rotate(x, 0, 8))  # and a short one after a long one is plain again
-
-
-def test_none_is_the_plain_base_class():
-    assert type(build(kind="none")) is Positions
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Heads taken out of attention for good: what is left is what the model gives with those heads switched off."""
 
 from copy import deepcopy
+from functools import partial
 
 import pytest
 import torch
@@ -24,7 +25,6 @@ from manyheads.nn.positions import KINDS, Alibi, Buckets, PositionsConfig, Relat
 END = 1
 IDS = torch.tensor([[5, 9, 30, 8, 4, 11, 2], [3, 3, 17, 22, 6, 9, 13]])
 SOURCE = torch.tensor([[6, 13, 11, 7, END], [8, 29, END, 0, 0]])
-every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def gpt(kind: str = "learned") -> GPT:
@@ -60,65 +60,44 @@ OFF_IN_TRANSFORMER = [("encoder", 1, 4), ("decoder", 0, 0), ("decoder", 0, 2), (
 # The same output
 
 
-@every_kind
+IN_LLAMA = {"blocks.0.attention": [2, 3], "blocks.1.attention": [4, 5, 0, 1]}
+OFF_IN_LLAMA = [(0, 2), (0, 3), (1, 0), (1, 1), (1, 4), (1, 5)]
+OF_GPT, OF_LLAMA = (IN_GPT, OFF_IN_GPT, (IDS,)), (IN_LLAMA, OFF_IN_LLAMA, (IDS,))
+OF_TRANSFORMER = (IN_TRANSFORMER, OFF_IN_TRANSFORMER, (SOURCE, IDS))
+LEFT = {
+    **{f"GPT, {kind}": (partial(gpt, kind), *OF_GPT) for kind in KINDS},
+    **{f"Transformer, {kind}": (partial(transformer, kind), *OF_TRANSFORMER) for kind in KINDS},
+    "Transformer, odd widths": (partial(transformer, key_width=6, value_width=4), *OF_TRANSFORMER),
+    "Llama, whose queries share a key": (llama, *OF_LLAMA),
+    **{
+        f"Llama, {scaling}": (partial(llama, scaling=scaling, length=4, factor=3.0), *OF_LLAMA)
+        for scaling in ("dynamic_ntk", "yarn")
+    },
+    "BERT, packed": (partial(spread_bert, width=40, heads=5), IN_GPT, OFF_IN_GPT, (IDS, torch.tensor([7, 4]))),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
 @torch.inference_mode()
-def test_what_is_left_gives_what_the_whole_gives_with_those_heads_off(kind):
-    model = gpt(kind)
-    small, whole = without(model, IN_GPT), model(IDS)
-    with heads_off(model, OFF_IN_GPT):
-        expected = model(IDS)
-    assert_close(small(IDS), expected)
+def test_what_is_left_gives_what_the_whole_gives_with_those_heads_off(name):
+    make, removed, off, given = LEFT[name]
+    model = make()
+    small, whole = without(model, removed), model(*given)
+    with heads_off(model, off):
+        expected = model(*given)
+    assert_close(small(*given), expected)
     assert not torch.allclose(expected, whole, atol=1e-3)  # and the test can tell
-
-
-@every_kind
-@torch.inference_mode()
-def test_a_translator_too_whatever_its_positions(kind):
-    model = transformer(kind)
-    small, whole = without(model, IN_TRANSFORMER), model(SOURCE, IDS)
-    with heads_off(model, OFF_IN_TRANSFORMER):
-        expected = model(SOURCE, IDS)
-    assert_close(small(SOURCE, IDS), expected)
-    assert not torch.allclose(expected, whole, atol=1e-3)
-
-
-@pytest.mark.parametrize("scaling", ["none", "dynamic_ntk", "yarn"])
-@torch.inference_mode()
-def test_queries_that_share_a_key_go_together(scaling):
-    model = llama() if scaling == "none" else llama(scaling=scaling, length=4, factor=3.0)
-    small = without(model, {"blocks.0.attention": [2, 3], "blocks.1.attention": [4, 5, 0, 1]})
-    with heads_off(model, [(0, 2), (0, 3), (1, 0), (1, 1), (1, 4), (1, 5)]):
-        expected = model(IDS)
-    assert_close(small(IDS), expected)
-    assert [block.attention.key_value_heads for block in small.blocks] == [2, 1]
-    assert not torch.allclose(expected, model(IDS), atol=1e-3)
-
-
-@torch.inference_mode()
-def test_keys_and_values_of_different_widths():
-    model = transformer(key_width=6, value_width=4)
-    small = without(model, IN_TRANSFORMER)
-    with heads_off(model, OFF_IN_TRANSFORMER):
-        assert_close(small(SOURCE, IDS), model(SOURCE, IDS))
-
-
-@torch.inference_mode()
-def test_rows_without_padding():
-    model, lengths = spread_bert(width=40, heads=5), torch.tensor([7, 4])
-    small = without(model, IN_GPT)
-    with heads_off(model, OFF_IN_GPT):
-        expected = model(IDS, lengths)
-    assert_close(small(IDS, lengths), expected)
-    assert not torch.allclose(expected, model(IDS, lengths), atol=1e-3)
 
 
 # Through the cache
 
 
-@every_kind
+@pytest.mark.parametrize(
+    ("make", "table"), [*((partial(gpt, kind), IN_GPT) for kind in KINDS), (llama, IN_LLAMA)], ids=[*KINDS, "Llama"]
+)
 @torch.inference_mode()
-def test_pieces_through_the_cache_are_the_whole_at_once(kind):
-    small, cache = without(gpt(kind), IN_GPT), Cache(9)
+def test_pieces_through_the_cache_are_the_whole_at_once(make, table):
+    small, cache = without(make(), table), Cache(9)
     pieces = [small(piece, cache=cache) for piece in IDS.split([3, 1, 1, 2], dim=1)]
     assert_close(torch.cat(pieces, dim=1), small(IDS), atol=1e-4, rtol=1e-4)
 
@@ -152,15 +131,6 @@ def test_beams_find_what_they_find_with_those_heads_off(kind):
         expected = found(model)
     assert found(small) == expected != whole
     assert found(small, WholeSteps) == expected
-
-
-@torch.inference_mode()
-def test_shared_keys_through_the_cache():
-    model, cache = llama(), Cache(9)
-    small = without(model, {"blocks.0.attention": [0, 1]})
-    pieces = [small(piece, cache=cache) for piece in IDS.split([3, 1, 3], dim=1)]
-    with heads_off(model, [(0, 0), (0, 1)]):
-        assert_close(torch.cat(pieces, dim=1), model(IDS), atol=1e-4, rtol=1e-4)
 
 
 # What is recorded of them
@@ -257,14 +227,6 @@ def test_what_is_left_goes_on_learning_and_what_was_frozen_stays_frozen():
     assert (rows[[0, 1, 3, 4]] > 0).all()
 
 
-def test_removing_nothing_changes_nothing():
-    attention, x = MultiHeadAttention(20, 5), torch.randn(2, 7, 20)
-    expected = attention(x)
-    attention.remove([])
-    assert torch.equal(attention(x), expected)
-    assert (attention.numbers, attention.removed) == ([0, 1, 2, 3, 4], [])
-
-
 # What cannot be
 
 
@@ -281,13 +243,10 @@ def test_all_heads_and_parts_of_a_group_are_refused_and_nothing_is_lost(heads, s
     expected = attention(x)
     with pytest.raises(ConfigError, match=said):
         attention.remove(heads)
+    attention.remove([])  # which changes nothing either
     assert (attention.heads, attention.numbers, attention.removed) == (6, [0, 1, 2, 3, 4, 5], [])
     assert torch.equal(attention(x), expected)
-
-
-def test_the_last_head_is_refused_also_when_others_went_before():
-    attention = MultiHeadAttention(20, 5)
-    attention.remove([0, 1, 2, 4])
-    with pytest.raises(ConfigError, match=r"all 1 heads .* would be removed"):
-        attention.remove([3])
-    assert attention(torch.randn(2, 7, 20)).shape == (2, 7, 20)
+    attention.remove([0, 1, 4, 5])
+    with pytest.raises(ConfigError, match=r"all 2 heads .* would be removed"):
+        attention.remove([2, 3])
+    assert attention(x).shape == x.shape

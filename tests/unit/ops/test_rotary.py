@@ -29,11 +29,16 @@ def test_frequencies_fall_from_one_by_a_constant_ratio():
     assert got[0] == 1.0
 
 
-def test_linear_equals_transformers():
-    expected, attention = theirs("linear", factor=3.0)
-    assert_close(rotary.linear(ours(), 3.0), expected)
+@pytest.mark.parametrize("factor", [1.0, 3.0, 16.0])
+def test_linear_and_yarn_equal_transformers(factor):
+    expected, attention = theirs("linear", factor=factor)
+    assert_close(rotary.linear(ours(), factor), expected)
     assert attention == 1.0
-    assert not torch.allclose(ours(), expected)
+    assert torch.allclose(ours(), expected) == (factor == 1.0)
+    expected, attention = theirs("yarn", factor=factor)
+    got, got_attention = rotary.yarn(ours(), factor, BASE, ORIGINAL)
+    assert_close(got, expected, rtol=1e-5, atol=1e-8)
+    assert got_attention == pytest.approx(attention)
 
 
 @pytest.mark.parametrize("length", [5, 64, 65, 200])
@@ -42,14 +47,6 @@ def test_dynamic_ntk_equals_transformers_at_every_length(length):
     got = rotary.dynamic_ntk(ours(), 3.0, length, ORIGINAL)
     assert_close(got, expected, rtol=1e-5, atol=1e-8)
     assert torch.equal(got, ours()) == (length <= ORIGINAL)
-
-
-@pytest.mark.parametrize("factor", [1.0, 3.0, 16.0])
-def test_yarn_equals_transformers(factor):
-    expected, attention = theirs("yarn", factor=factor)
-    got, got_attention = rotary.yarn(ours(), factor, BASE, ORIGINAL)
-    assert_close(got, expected, rtol=1e-5, atol=1e-8)
-    assert got_attention == pytest.approx(attention)
 
 
 @pytest.mark.parametrize(

@@ -156,16 +156,6 @@ def test_transformers_opens_what_is_saved(name, kind, request, tmp_path):
     assert theirs.batch_decode(ids, skip_special_tokens=True) == tokenizer.decode(ids)
 
 
-def test_special_tokens_in_a_text_are_text_unless_asked_for(small):
-    (as_text,), (recognised,) = small.encode([SPELT_OUT]), small.encode([SPELT_OUT], special=True)
-    marks = {small.pad, small.start, small.separator, small.mask}
-    assert marks.isdisjoint(as_text)
-    assert as_text == small.encode([SPELT_OUT.lower()], special=True)[0]
-    assert recognised[:2] == [*small.encode(["the"])[0], small.mask]
-    assert marks <= set(recognised)
-    assert small.encode([SPELT_OUT]) == [as_text]  # one way of asking leaves no trace in the other
-
-
 def test_special_tokens_that_are_words_are_lost_from_a_text(tmp_path):
     cls = {"cls_token": "first"}
     loaded = EncoderTokenizer.load(described(tmp_path, ["[PAD]", "[UNK]", "first", "[SEP]", "one"], cls))
@@ -173,13 +163,6 @@ def test_special_tokens_that_are_words_are_lost_from_a_text(tmp_path):
     assert loaded.encode(["one first two"], special=True) == [[4, 2, 1]]
     assert loaded.with_offsets(["one first two"]) == [([4, 1], [(0, 3), (10, 13)])]
     assert loaded.encode_words([["one", "first"]]) == [[[4], [1]]]
-
-
-def test_texts_are_wrapped_alone_and_in_pairs(small):
-    assert small.wrapped([7, 8]) == [2, 7, 8, 3]
-    assert small.wrapped([7, 8], [9]) == [2, 7, 8, 3, 9, 3]
-    assert small.wrapped([]) == [2, 3]
-    assert small.wrapped([7], []) == [2, 7, 3, 3]
 
 
 def test_offsets_are_those_of_the_characters_given(small):
@@ -227,12 +210,6 @@ def test_words_keep_their_pieces_apart(small):
     assert words[7] == words[1]
     assert words[7] is not words[1]
     assert small.encode_words([[], ["men"]]) == [[], [small.encode(["men"])[0]]]
-
-
-def test_the_id_of_a_token_that_must_be_there(small):
-    assert small.id_of("[SEP]") == 3
-    with pytest.raises(ConfigError, match=r"no token \[SEPARATOR\]"):
-        small.id_of("[SEPARATOR]")
 
 
 @pytest.mark.parametrize("missing", ["[PAD]", "[UNK]", "[CLS]", "[SEP]"])
@@ -333,7 +310,7 @@ def test_the_published_vocabulary_gives_the_published_ids(published):
 
 
 @pytest.mark.parametrize("name", ["published", "sentence_encoder"])
-def test_any_text_is_encoded_as_in_transformers(name, request):
+def test_texts_and_words_are_encoded_as_in_transformers_and_so_again_once_saved(name, request, tmp_path):
     directory = request.getfixturevalue(name)
     ours, theirs = EncoderTokenizer.load(directory), opened(directory, "BertTokenizer")
     assert_same(ours, theirs, [*UNUSUAL, "long " * 600])
@@ -346,22 +323,11 @@ def test_any_text_is_encoded_as_in_transformers(name, request):
         assert ours.encode([text]) == [answer["input_ids"]]
 
     same()
-
-
-@pytest.mark.parametrize("name", ["published", "sentence_encoder"])
-def test_words_are_encoded_as_in_transformers(name, request):
-    directory = request.getfixturevalue(name)
-    ours, theirs = EncoderTokenizer.load(directory), opened(directory, "BertTokenizer")
     sentence = ["Unaffable", "men", "isn't", "U.S.", "smile😀", "中文", "x" * 101, "New York"]
     answer = theirs(sentence, is_split_into_words=True, add_special_tokens=False)
     (words,) = ours.encode_words([sentence])
     assert answer["input_ids"] == list(chain.from_iterable(words))
     assert answer.word_ids() == [each for each, pieces in enumerate(words) for _ in pieces]
-
-
-@pytest.mark.parametrize("name", ["published", "sentence_encoder"])
-def test_a_published_tokenizer_saved_again_is_the_same_in_transformers(name, request, tmp_path):
-    ours = EncoderTokenizer.load(request.getfixturevalue(name))
     ours.save(tmp_path, length=512)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     assert_same(ours, opened(tmp_path), [*UNUSUAL, "long " * 300])

@@ -3,8 +3,11 @@
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import manyheads
 from manyheads.core.errors import ConfigError
@@ -31,6 +34,9 @@ every_kind = pytest.mark.parametrize("kind", MADE)
 
 def made(kind: str, texts=TEXTS):
     return eval(MADE[kind], {"manyheads": manyheads, "texts": texts})
+
+
+known = cache(made)
 
 
 @every_kind
@@ -75,6 +81,36 @@ def test_a_file_that_is_no_tokenizer_is_an_error(tmp_path, kind, content):
         kind.load(tmp_path)
     with pytest.raises(ConfigError, match="not there"):
         kind.load(tmp_path / "nowhere")
+
+
+SPELT = {"encoder": ["[MASK]", "[SEP]", "[CLS]", "[PAD]"], "translator": ["</s>", "<pad>", "<unk>"]}
+SPELT |= {"cased encoder": SPELT["encoder"]}
+
+
+@every_kind
+def test_special_tokens_in_a_text_are_text_unless_asked_for(kind):
+    spelt = SPELT.get(kind, ["<|endoftext|>"])
+    text = f"one{' the '.join(['', *spelt])} yard"
+    tokenizer = made(kind, [*TEXTS, text])
+    marks, (as_text,) = [tokenizer.id_of(token) for token in spelt], tokenizer.encode([text])
+    if kind == "translator":
+        assert as_text.pop() == tokenizer.end
+    else:
+        (recognised,) = tokenizer.encode([text], special=True)
+        assert [each for each in recognised if each in marks] == marks
+        assert tokenizer.encode([text]) == [as_text]  # one way of asking leaves no trace in the other
+    assert not {*marks} & {*as_text}
+    if "encoder" not in kind:
+        assert tokenizer.decode([as_text]) == [text]
+
+
+@every_kind
+@given(ids=st.lists(st.integers(0, 400)))
+@settings(max_examples=50, deadline=None)
+def test_any_ids_decode_and_those_unknown_are_ignored(kind, ids):
+    tokenizer = known(kind)
+    assert tokenizer.decode([ids]) == tokenizer.decode([[each for each in ids if each < len(tokenizer)]])
+    assert len(tokenizer.pieces(ids)) == len(ids)
 
 
 @every_kind

@@ -1,5 +1,4 @@
 import errno
-import json
 
 import pytest
 import torch
@@ -60,12 +59,9 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
     assert other.first.weight is other.second.weight
 
 
-def test_every_weight_is_there_once():
-    assert sorted(weights_of(Tied())) == ["first.bias", "first.weight", "kept", "second.bias"]
-
-
-def test_weights_of_another_model_are_refused_by_name():
+def test_every_weight_is_there_once_and_those_of_another_model_are_refused_by_name():
     weights = weights_of(Tied())
+    assert sorted(weights) == ["first.bias", "first.weight", "kept", "second.bias"]
     weights["third"] = weights.pop("kept")
     with pytest.raises(CheckpointError, match="model and checkpoint differ in: kept, third"):
         load_weights(Tied(), weights)
@@ -78,74 +74,48 @@ def test_the_newest_are_kept(tmp_path):
     assert Checkpoints(tmp_path / "nothing", 2, 1).newest() is None
 
 
-def truncate(path):
-    file = path / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-5])
+def flipped(content: bytes) -> bytes:
+    """With one bit changed."""
+    return content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
 
 
-def flip_a_bit(path):
-    file = path / "optimizer.safetensors"
-    content = bytearray(file.read_bytes())
-    content[-3] ^= 1
-    file.write_bytes(content)
-
-
-def change_the_state(path):
-    state = json.loads((path / "state.json").read_text())
-    state["progress"]["epoch"] += 1
-    (path / "state.json").write_text(json.dumps(state))
-
-
-def empty_the_state(path):
-    (path / "state.json").write_text("")
-
-
-def turn_the_state_into_a_list(path):
-    (path / "state.json").write_text("[]")
-
-
-def remove_the_state(path):
-    (path / "state.json").unlink()
-
-
-def remove_the_weights(path):
-    (path / "model.safetensors").unlink()
-
-
-DAMAGES = [
-    truncate,
-    flip_a_bit,
-    change_the_state,
-    empty_the_state,
-    turn_the_state_into_a_list,
-    remove_the_state,
-    remove_the_weights,
-]
+DAMAGES = {  # by what becomes of a file, which may be nothing
+    "weights cut": ("model.safetensors", lambda content: content[:-5]),
+    "weights gone": ("model.safetensors", None),
+    "a bit flipped": ("optimizer.safetensors", flipped),
+    "another epoch": ("state.json", lambda content: content.replace(b'"epoch": 4', b'"epoch": 5')),
+    "state emptied": ("state.json", lambda content: b""),
+    "state a list": ("state.json", lambda content: b"[]"),
+    "state gone": ("state.json", None),
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_gives_way_to_the_one_before_it_with_a_warning(tmp_path, damage, monkeypatch):
-    warnings = []
+    (name, change), warnings = DAMAGES[damage], []
+
+    def harm(path):
+        content = (path / name).read_bytes()
+        (path / name).unlink()
+        if change is not None:
+            (path / name).write_bytes(change(content))
+            assert change(content) != content
+
     monkeypatch.setattr(checkpoint, "warn", warnings.append)
     checkpoints = saved(tmp_path, [1, 2, 3])
     assert checkpoints.newest().name == "step-00000003"
     assert warnings == []
-    damage(checkpoints.paths()[-1])
+    harm(checkpoints.paths()[-1])
     assert checkpoints.newest().name == "step-00000002"
     assert len(warnings) == 1
     assert warnings[0].startswith("checkpoint step-00000003 is damaged (")
     assert checkpoints.load(checkpoints.newest(), *trained()) == Progress(step=2, epoch=3)
-
-
-def test_where_all_are_damaged_there_is_none(tmp_path, monkeypatch):
-    warnings = []
-    monkeypatch.setattr(checkpoint, "warn", warnings.append)
-    checkpoints = saved(tmp_path, [1, 2])
-    for path in checkpoints.paths():
-        truncate(path)
+    for path in checkpoints.paths()[:2]:
+        (path / "model.safetensors").unlink()
+    warnings.clear()
     assert checkpoints.newest() is None
-    assert len(warnings) == 2
-    assert len(checkpoints.paths()) == 2
+    assert len(warnings) == 3
+    assert len(checkpoints.paths()) == 3
 
 
 @pytest.mark.parametrize("file", ["model", "optimizer"])
@@ -195,7 +165,8 @@ def test_averages_are_means_of_the_newest_whole_ones(tmp_path):
         model, optimizer = trained()
         models.append(model)
         checkpoints.save(model, optimizer, Progress(step=step))
-    flip_a_bit(checkpoints.paths()[2])
+    third = checkpoints.paths()[2] / "optimizer.safetensors"
+    third.write_bytes(flipped(third.read_bytes()))
     expected = (models[1].first.weight + models[3].first.weight) / 2
     averaged, count = checkpoints.averaged(2)
     assert count == 2

@@ -1,8 +1,5 @@
-import gzip
-import lzma
-from pathlib import Path
-
 import pytest
+from helpers import written
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.columns import TaggedSentence, read_columns
@@ -23,13 +20,6 @@ CONLL_U = """\
 """
 
 
-def written(path: Path, content: str | bytes) -> Path:
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    return path
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.conll.gz", "a.xz"])
 @pytest.mark.parametrize("between", ["\t", " ", "   "])
 def test_the_word_is_first_and_the_label_last(tmp_path, name, between):
@@ -42,16 +32,6 @@ def test_the_word_is_first_and_the_label_last(tmp_path, name, between):
     assert [each.labels for each in read_columns(path, ("1", "2"))] == [("NNP", "VBZ"), ("NNP",)]
 
 
-def test_a_document_ends_the_sentence_before_it(tmp_path):
-    path = written(tmp_path / "a.txt", "a O\n-DOCSTART- O\nb O\n")
-    assert [each.words for each in read_columns(path)] == [("a",), ("b",)]
-
-
-def test_spaces_that_are_no_separators_stay_in_their_word(tmp_path):
-    path = written(tmp_path / "a.txt", "10\u00a0000 O\nNew York\tB-LOC\n\u00a0 O\n")
-    assert read_columns(path)[0].words == ("10\u00a0000", "New York", "\u00a0")
-
-
 def test_universal_dependencies_are_read_by_their_columns(tmp_path):
     path = written(tmp_path / "a.conllu", CONLL_U)
     assert read_columns(path, ("2", "3")) == [
@@ -62,71 +42,56 @@ def test_universal_dependencies_are_read_by_their_columns(tmp_path):
         read_columns(path)
 
 
-def test_words_that_look_like_numbering_are_kept(tmp_path):
-    path = written(tmp_path / "a.txt", "1\tCD\tO\n1-2\tCD\tB\n\n3.5\tCD\tO\n")
-    for columns in ((), ("1", "3")):
-        assert [each.words for each in read_columns(path, columns)] == [("1", "1-2"), ("3.5",)]
-    assert read_columns(written(tmp_path / "c.txt", "1 O\n\n1 B\n"))[0].words == ("1",)
-    path = written(tmp_path / "b.txt", "x\t1-2\tO\n7-8\tb\tO\n")
-    assert read_columns(path, ("2", "3"))[0].words == ("1-2", "b")
+SOURCE = "#\thttp://a.b\t[2009]\n1\tSchartau\tB-PER\tO\n2\tsagte\tO\tO\n"
+NUMBERS = "1\tCD\tO\n1-2\tCD\tB\n\n3.5\tCD\tO\n"
+SIGNS = "# text = a b c\n#{0}#{0}B-NP\n750{0}CD{0}I-NP\n\n# id 1\nand{0}CC{0}O\n#{0}#{0}B-NP\n"
 
 
-@pytest.mark.parametrize("between", [" ", "\t"])
-def test_a_number_sign_with_a_label_is_a_word(tmp_path, between):
-    text = "# text = a b c\n# # B-NP\n750 CD I-NP\n\n# id 1\nand CC O\n# # B-NP\n"
-    words = [("#", "750"), ("and", "#")] if between == "\t" else [("#", "750"), ("#", "and", "#")]
-    lines = [line if "=" in line or "id" in line else line.replace(" ", between) for line in text.split("\n")]
-    path = written(tmp_path / "a.txt", "\n".join(lines))
-    assert [each.words for each in read_columns(path)] == words  # only tabs tell "# id 1" from a word with two cells
-
-
-def test_an_assignment_behind_a_number_sign_is_a_comment_before_a_sentence(tmp_path):
-    path = written(tmp_path / "a.txt", "# text = 5\n# # B-NP O\n5 CD I-NP O\n# = SYM O\n")
-    assert read_columns(path)[0].words == ("#", "5", "#")
-
-
-def test_a_source_behind_a_number_sign_is_a_comment(tmp_path):
-    path = written(tmp_path / "a.tsv", "#\thttp://a.b\t[2009]\n1\tSchartau\tB-PER\tO\n2\tsagte\tO\tO\n")
-    assert read_columns(path, ("2", "3")) == [TaggedSentence(("Schartau", "sagte"), ("B-PER", "O"), 2)]
-
-
-def test_the_number_of_columns_may_change_from_sentence_to_sentence_where_they_are_numbered(tmp_path):
-    path = written(tmp_path / "a.txt", "x a O\nx b O\n\nx c O (V*)\n")
-    assert [each.words for each in read_columns(path, ("2", "3"))] == [("a", "b"), ("c",)]
-    with pytest.raises(DataError, match=r"a\.txt, line 4: 4 columns where the other lines have 3"):
-        read_columns(path)
+@pytest.mark.parametrize(
+    ("text", "columns", "words"),
+    [
+        pytest.param("a O\n-DOCSTART- O\nb O\n", (), [("a",), ("b",)], id="a document ends the sentence before it"),
+        pytest.param(
+            "10\u00a0000 O\nNew York\tB-LOC\n\u00a0 O\n", (), [("10\u00a0000", "New York", "\u00a0")], id="spaces"
+        ),
+        pytest.param(NUMBERS, (), [("1", "1-2"), ("3.5",)], id="words that look like numbering"),
+        pytest.param(NUMBERS, ("1", "3"), [("1", "1-2"), ("3.5",)], id="the same by their columns"),
+        pytest.param("1 O\n\n1 B\n", (), [("1",), ("1",)], id="the same, one a sentence"),
+        pytest.param("x\t1-2\tO\n7-8\tb\tO\n", ("2", "3"), [("1-2", "b")], id="the same in another column"),
+        pytest.param(SIGNS.format("\t"), (), [("#", "750"), ("and", "#")], id="a number sign with a label is a word"),
+        # Only tabs tell "# id 1" from a word with two cells.
+        pytest.param(SIGNS.format(" "), (), [("#", "750"), ("#", "and", "#")], id="a number sign among spaces"),
+        pytest.param("# text = 5\n# # B-NP O\n5 CD I-NP O\n# = SYM O\n", (), [("#", "5", "#")], id="an assignment"),
+        pytest.param(SOURCE, ("2", "3"), [("Schartau", "sagte")], id="a source behind a number sign is a comment"),
+        pytest.param("x a O\nx b O\n\nx c O (V*)\n", ("2", "3"), [("a", "b"), ("c",)], id="more columns, numbered"),
+    ],
+)
+def test_what_is_a_word_and_what_is_none(tmp_path, text, columns, words):
+    assert [each.words for each in read_columns(written(tmp_path / "a.txt", text), columns)] == words
 
 
 @pytest.mark.parametrize(
     ("text", "columns", "said"),
     [
-        ("a X O\nb O\n", (), "line 2: 2 columns where the other lines have 3"),
-        ("a X O\nb O\n", ("1", "2"), "line 2: 2 columns where the other lines have 3"),
-        ("a X O\nb X Y O\n", (), "line 2: 4 columns where the other lines have 3"),
-        ("a X O\n# Y\n", (), "line 2: 2 columns"),
-        ("a X O\n", ("1", "4"), "line 1: 3 columns, but column 4 is asked for"),
-        ("\na\nb\n", (), "line 2: 1 column,"),
-        ("a O\n\nb\n", (), "line 3: 1 column,"),
-        ("a\tO\nb\t\n", (), "line 2: the label is empty"),
-        ("a\tO\n\tO\n", (), "line 2: the word is empty"),
+        ("a X O\nb O\n", (), "a.txt, line 2: 2 columns where the other lines have 3"),
+        ("a X O\nb O\n", ("1", "2"), "a.txt, line 2: 2 columns where the other lines have 3"),
+        ("a X O\nb X Y O\n", (), "a.txt, line 2: 4 columns where the other lines have 3"),
+        ("x a O\nx b O\n\nx c O (V*)\n", (), "a.txt, line 4: 4 columns where the other lines have 3"),
+        ("a X O\n# Y\n", (), "a.txt, line 2: 2 columns"),
+        ("a X O\n", ("1", "4"), "a.txt, line 1: 3 columns, but column 4 is asked for"),
+        ("\na\nb\n", (), "a.txt, line 2: 1 column,"),
+        ("a O\n\nb\n", (), "a.txt, line 3: 1 column,"),
+        ("a\tO\nb\t\n", (), "a.txt, line 2: the label is empty"),
+        ("a\tO\n\tO\n", (), "a.txt, line 2: the word is empty"),
+        (b"a O\ncaf\xe9 O\n", (), "line 2: byte 4 is not UTF-8"),
+        *((text, (), "holds no sentence") for text in ("", "\n\n", "-DOCSTART- O\n\n", "# text = a\n")),
     ],
 )
-def test_a_line_that_cannot_be_used_is_refused_by_number(tmp_path, text, columns, said):
-    with pytest.raises(DataError, match=rf"a\.txt, {said}"):
+def test_what_cannot_be_used_is_refused_with_its_line(tmp_path, text, columns, said):
+    with pytest.raises(DataError, match=said):
         read_columns(written(tmp_path / "a.txt", text), columns)
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "-DOCSTART- O\n\n", "# text = a\n"])
-def test_a_file_without_words_is_refused(tmp_path, text):
-    with pytest.raises(DataError, match="holds no sentence"):
-        read_columns(written(tmp_path / "a.txt", text))
-
-
-def test_files_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(DataError, match="not there"):
-        read_columns(tmp_path / "missing")
-    with pytest.raises(DataError, match="line 2: byte 4 is not UTF-8"):
-        read_columns(written(tmp_path / "a.txt", b"a O\ncaf\xe9 O\n"))
+        read_columns(tmp_path / "missing", columns)
 
 
 @pytest.mark.parametrize("columns", [("1",), ("1", "2", "3"), ("0", "1"), ("word", "label"), ("2", "2"), ("-1", "2")])

@@ -3,6 +3,7 @@ import json
 import lzma
 
 import pytest
+from helpers import written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,27 +11,20 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.corpus import read_lines, read_pairs
 
 
-def write(path, content):
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wb") as file:
-        file.write(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
 def test_only_a_line_feed_ends_a_line(tmp_path, suffix):
-    path = write(tmp_path / f"text{suffix}", "\ufeffone\r\ntwo\x85\u2028\x0b\x1c still\n\n a\rb \ufefflast")
+    path = written(tmp_path / f"text{suffix}", "\ufeffone\r\ntwo\x85\u2028\x0b\x1c still\n\n a\rb \ufefflast")
     assert list(read_lines(path)) == ["one", "two\x85\u2028\x0b\x1c still", "", " a\rb \ufefflast"]
 
 
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
 def test_lines_come_back_as_written(tmp_path_factory, lines):
-    path = write(tmp_path_factory.mktemp("lines") / "text", "".join(line + "\n" for line in lines))
+    path = written(tmp_path_factory.mktemp("lines") / "text", "".join(line + "\n" for line in lines))
     assert list(read_lines(path)) == lines
 
 
 def test_bytes_that_are_not_utf8_are_an_error_with_file_and_line(tmp_path):
-    path = write(tmp_path / "text", b"fine\nf\xfcr\n")
+    path = written(tmp_path / "text", b"fine\nf\xfcr\n")
     with pytest.raises(DataError, match=r"text, line 2: byte 2"):
         list(read_lines(path))
 
@@ -48,27 +42,22 @@ def test_files_that_cannot_be_read_are_errors(tmp_path):
 
 
 def test_parallel_files_are_read_side_by_side_then_pairs(tmp_path):
-    sources = [write(tmp_path / "a.de", "eins\nzwei\n"), write(tmp_path / "b.de.gz", "drei\n")]
-    targets = [write(tmp_path / "a.en.xz", "one\ntwo\n"), write(tmp_path / "b.en", "three")]
-    pairs = [write(tmp_path / "c.tsv", "vier\tfour\n\t \n")]
-    assert list(read_pairs(sources=sources, targets=targets, pairs=pairs)) == [
-        ("eins", "one"),
-        ("zwei", "two"),
-        ("drei", "three"),
-        ("vier", "four"),
-        ("", " "),
-    ]
+    sources = [written(tmp_path / "a.de", "eins\nzwei\n"), written(tmp_path / "b.de.gz", "drei\n")]
+    targets = [written(tmp_path / "a.en.xz", "one\ntwo\n"), written(tmp_path / "b.en", "three")]
+    pairs = [written(tmp_path / "c.tsv", "vier\tfour\n\t \n")]
+    found = [("eins", "one"), ("zwei", "two"), ("drei", "three"), ("vier", "four"), ("", " ")]
+    assert list(read_pairs(sources=sources, targets=targets, pairs=pairs)) == found
 
 
 @pytest.mark.parametrize(("source", "target", "counts"), [("a\nb\nc\nd\n", "a\n", (4, 1)), ("a\n", "a\nb\nc", (1, 3))])
 def test_files_of_different_length_are_an_error_with_both_counts(tmp_path, source, target, counts):
-    sources, targets = [write(tmp_path / "x.de", source)], [write(tmp_path / "x.en", target)]
+    sources, targets = [written(tmp_path / "x.de", source)], [written(tmp_path / "x.en", target)]
     with pytest.raises(DataError, match=rf"x\.de has {counts[0]} lines but .*x\.en has {counts[1]}: line 2 "):
         list(read_pairs(sources=sources, targets=targets))
 
 
 def test_what_is_known_before_reading_is_refused_at_once(tmp_path):
-    path, table = write(tmp_path / "a", "a\n"), write(tmp_path / "a.tsv", "a\tb\n")
+    path, table = written(tmp_path / "a", "a\n"), written(tmp_path / "a.tsv", "a\tb\n")
     with pytest.raises(DataError, match="2 source files but 1 target"):
         read_pairs(sources=[path, path], targets=[path])
     with pytest.raises(DataError, match="not there"):
@@ -82,21 +71,20 @@ def test_what_is_known_before_reading_is_refused_at_once(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.tsv", "x.tsv.gz", "x.tsv.xz", "x.txt"])
 def test_tables_have_two_columns_or_the_named_ones(tmp_path, name):
-    path = write(tmp_path / name, "1\teins\tone\n2\tzwei\ttwo\tmore\n")
+    path = written(tmp_path / name, "1\teins\tone\n2\tzwei\ttwo\tmore\n")
     assert list(read_pairs(pairs=[path], fields=("3", "2"))) == [("one", "eins"), ("two", "zwei")]
     with pytest.raises(DataError, match="line 1: 3 columns"):
         list(read_pairs(pairs=[path]))
     with pytest.raises(DataError, match="line 1: 3 columns, but column 4"):
         list(read_pairs(pairs=[path], fields=("4", "1")))
     with pytest.raises(DataError, match="line 2: 1 columns"):
-        list(read_pairs(pairs=[write(tmp_path / name, "a\tb\nalone\n")]))
+        list(read_pairs(pairs=[written(tmp_path / name, "a\tb\nalone\n")]))
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.jsonl.xz"])
 def test_objects_have_source_and_target_or_the_named_fields(tmp_path, name):
-    path = write(
-        tmp_path / name, json.dumps({"source": "eins", "target": "one", "translation": {"en": "1", "de": "I"}})
-    )
+    line = {"source": "eins", "target": "one", "translation": {"en": "1", "de": "I"}}
+    path = written(tmp_path / name, json.dumps(line))
     assert list(read_pairs(pairs=[path])) == [("eins", "one")]
     assert list(read_pairs(pairs=[path], fields=("translation.en", "translation.de"))) == [("1", "I")]
 
@@ -113,6 +101,6 @@ def test_objects_have_source_and_target_or_the_named_fields(tmp_path, name):
     ],
 )
 def test_a_malformed_object_is_an_error_with_file_and_line(tmp_path, line, found):
-    path = write(tmp_path / "x.jsonl", '{"source": "eins", "target": "one"}\n' + line)
+    path = written(tmp_path / "x.jsonl", '{"source": "eins", "target": "one"}\n' + line)
     with pytest.raises(DataError, match=rf"x\.jsonl, line 2: .*{found}"):
         list(read_pairs(pairs=[path]))

@@ -1,11 +1,10 @@
 import csv
-import gzip
 import json
-import lzma
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from helpers import written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,76 +12,97 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.examples import read_examples
 
 
-def written(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-    return path
-
-
 def found_in(path: Path, columns: tuple[str, ...] = (), part: str = "train") -> list[tuple]:
     return [(each.texts, each.label, each.line) for each in read_examples(path, columns, part).examples]
 
 
-# Tables
+# Tables, real CSV and JSON lines
 
-
-def test_acceptability_is_known_by_its_columns(tmp_path):
-    path = written(tmp_path / "a.tsv", 'gj04\t1\t\tThey drank the "pub.\ncj99\t0\t*\tThey drank.\ncj99\t0\t?*\tDrank.')
-    assert found_in(path) == [(('They drank the "pub.',), "1", 1), (("They drank.",), "0", 2), (("Drank.",), "0", 3)]
-
-
-@pytest.mark.parametrize(("header", "cell", "label"), [("", "", "3.800"), ("\tlabel", "\tyes", "yes")])
-def test_the_score_is_the_label_where_there_is_no_other(tmp_path, header, cell, label):
-    text = f"index\tgenre\tsentence1\tscore\tsentence2{header}\n0\tnews\ta\t3.800\tb{cell}\n"
-    assert found_in(written(tmp_path / "a.tsv", text)) == [(("a", "b"), label, 2)]
-
-
-def test_a_score_beside_no_text_is_no_header(tmp_path):
-    path = written(tmp_path / "a.tsv", "Score\tyes\nmore\tno\n")
-    assert found_in(path) == [(("Score",), "yes", 1), (("more",), "no", 2)]
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.tsv"])
-def test_the_sts_benchmark_has_tabs_whatever_it_is_called(tmp_path, name):
-    lines = [
-        'main-news\tMSRpar\t2012test\t0\t4.5\t"Yes, no\tb\n',
-        "main-forums\tx\t2016\t8\t0\tc\td, e\tby one\tby two\n",
-    ]
-    path = written(tmp_path / name, "".join(lines))
-    assert found_in(path) == [(('"Yes, no', "b"), "4.5", 1), (("c", "d, e"), "0", 2)]
+COLA = 'gj04\t1\t\tThey drank the "pub.\ncj99\t0\t*\tThey drank.\ncj99\t0\t?*\tDrank.'
+STS = 'main-news\tMSRpar\t2012test\t0\t4.5\t"Yes, no\tb\nmain-forums\tx\t2016\t8\t0\tc\td, e\tby one\tby two\n'
+OF_STS = [(('"Yes, no', "b"), "4.5", 1), (("c", "d, e"), "0", 2)]
+SCORED = "index\tgenre\tsentence1\tscore\tsentence2{}\n0\tnews\ta\t3.800\tb{}\n"
+NEWS = '"3","Fears, again","A ""talk""\nof two lines"\r\n"14","b","second\\team"\r\n'
+OF_NEWS = [(("Fears, again", 'A "talk"\nof two lines'), "3", 1), (("b", "second\\team"), "14", 3)]
+NESTED = {"review": {"head": "a", "body": "b"}, "text": "c", "meta": {"stars": 5}, "label": 1}
+CHOICE = {"text": "x", "label": 1, "context": "a", "choices": ["b", "c"], "answer": 1}
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("name", "content", "columns", "found"),
     [
-        ("main-news\tMSRpar\t2012\t0\t4.5\ta\n", "line 2: 6 columns that are not those of the STS benchmark"),
-        ("main-news\tMSRpar\t2012\t0\tgood\ta\tb\n", "line 2: 7 columns that are not those of the STS benchmark"),
+        ("a.tsv", COLA, (), [(('They drank the "pub.',), "1", 1), (("They drank.",), "0", 2), (("Drank.",), "0", 3)]),
+        # The score is the label where there is no other, and beside no text it is no header.
+        ("a.tsv", SCORED.format("", ""), (), [(("a", "b"), "3.800", 2)]),
+        ("a.tsv", SCORED.format("\tlabel", "\tyes"), (), [(("a", "b"), "yes", 2)]),
+        ("a.tsv", "Score\tyes\nmore\tno\n", (), [(("Score",), "yes", 1), (("more",), "no", 2)]),
+        # The STS benchmark has tabs whatever it is called.
+        *((name, STS, (), OF_STS) for name in ("a.csv", "a.csv.gz", "a.tsv")),
+        # Topics have their number first.
+        *((name, NEWS, (), OF_NEWS) for name in ("a.csv", "a.csv.gz", "a.csv.xz")),
+        ("a.csv", NEWS, ("3", "1"), [((texts[1],), label, line) for texts, label, line in OF_NEWS]),
+        ("a.csv", "1,bad\n2,1984\n", (), [(("bad",), "1", 1), (("1984",), "2", 2)]),
+        # A CSV without a header is read once its columns are numbered.
+        ("a.csv", "a,yes\nb,no\n", ("1", "2"), [(("a",), "yes", 1), (("b",), "no", 2)]),
+        ("a.csv", "a\tb,yes\n", ("1", "2"), [(("a\tb",), "yes", 1)]),
+        ("a.csv", "a\tyes\nb, c\tno\n", ("1", "2"), [(("a",), "yes", 1), (("b, c",), "no", 2)]),
+        # Fields can be named, and choices stay choices beside other fields.
+        ("a.jsonl", json.dumps(NESTED), ("review.head", "review.body", "meta.stars"), [(("a", "b"), "5", 1)]),
+        ("a.jsonl", json.dumps(NESTED), ("text", "label"), [(("c",), "1", 1)]),
+        ("a.jsonl", json.dumps(CHOICE), (), [(("a", "b", "c"), "1", 1)]),
     ],
 )
-def test_a_line_that_leaves_the_layout_is_refused(tmp_path, line, said):
-    path = written(tmp_path / "a.tsv", f"main-news\tMSRpar\t2012\t0\t4.5\ta\tb\n{line}")
-    with pytest.raises(DataError, match=rf"a\.tsv, {said}"):
-        read_examples(path)
-    path = written(tmp_path / "b.tsv", "gj04\t1\t\tThey drank.\ngj04\t2\t\tThey drank.\n")
-    with pytest.raises(DataError, match=r"b\.tsv, line 2: .* not those of CoLA"):
-        read_examples(path)
+def test_a_layout_is_known_by_what_is_in_it(tmp_path, name, content, columns, found):
+    assert found_in(written(tmp_path / name, content), columns) == found
 
 
 @pytest.mark.parametrize(
-    "header",
+    ("name", "content", "said"),
     [
-        "index\tsentence",
-        "index\tsentence1\tsentence2",
-        "index\t#1 ID\t#2 ID\t#1 String\t#2 String",
-        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2",
+        ("a.tsv", STS + "main-news\tMSRpar\t2012\t0\t4.5\ta\n", "line 3: 6 columns that are not those of the STS"),
+        ("a.tsv", STS + "main-news\tMSRpar\t2012\t0\tgood\ta\tb\n", "line 3: 7 columns that are not those of the STS"),
+        ("a.tsv", "gj04\t1\t\tThey drank.\ngj04\t2\t\tThey drank.\n", "line 2: .* not those of CoLA"),
+        *(
+            ("test.tsv", f"{header}\n{header.upper()}\n", "none is the label")
+            for header in (
+                *("index\tsentence", "index\tsentence1\tsentence2", "index\t#1 ID\t#2 ID\t#1 String\t#2 String"),
+                "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2",
+            )
+        ),
+        ("a.csv", '1,a,"b\nc"\n2,"d,e\nf\n', "line 3: not CSV"),
+        ("a.csv", '1,a,"b\nc"\n2,d,"e" f\n', "line 3: not CSV"),
+        ("a.csv", '1,a,"b\nc"\n2,d\n', "line 3: 2 columns where there must be 3"),
+        ("a.csv", "1,a,b\nx,d,e\n", "line 2: 3 columns that are not those of AG News"),
+        ("a.csv", "a,yes\nb,no\n", "line 1: 2 columns .* is of no kind that is known"),
+        ("a.csv", "3,1\n4,0\n", "line 1: 2 columns .* is of no kind that is known"),
+        ("a.csv", "hello\tworld,yes\n", "line 1: 2 columns .* is of no kind"),
+        ("a.csv", "text,label\na,yes\nb\n", "line 3: 1 columns"),
+        ("a.csv", f'1,a,"{"b" * 200_000}"\n', "line 1: not CSV .* larger"),
+        ("a.jsonl", '{"text": "a", "stars": 5}', "line 1: .*its fields are text, stars; none is the label"),
+        ("a.jsonl", '{"review": "a", "label": 5}', "line 1: .*its fields are review, label; name those"),
+        ("a.jsonl", "[]", "line 1: .*no object"),
+        ("a.jsonl", "a\tyes", "line 1: .*not JSON"),
+        ("rt.pos", "fine\n", r"of no kind .*\.tsv, \.txt, \.csv, \.jsonl.*give the folder"),
     ],
 )
-def test_a_test_file_of_glue_has_no_label(tmp_path, header):
-    row = "\t".join("a" for _ in header.split("\t"))
-    with pytest.raises(DataError, match="none is the label"):
-        read_examples(written(tmp_path / "test.tsv", f"{header}\n{row}\n"))
+def test_what_is_of_no_known_layout_or_leaves_it_is_refused_by_its_line(tmp_path, name, content, said):
+    with pytest.raises(DataError, match=f"{name}.*{said}"):
+        read_examples(written(tmp_path / name, content))
+    with pytest.raises(DataError, match="not there"):
+        read_examples(tmp_path / "missing.tsv")
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "said"),
+    [
+        ("a,yes\nb,no\n", ("1", "1"), "twice"),
+        *((json.dumps(NESTED), each, "label last") for each in (("text",), ("text", "text"), ("a", "b", "c", "d"))),
+    ],
+)
+def test_columns_are_texts_and_a_label(tmp_path, content, columns, said):
+    name = "a.csv" if content[0] == "a" else "a.jsonl"
+    with pytest.raises(ConfigError, match=said):
+        read_examples(written(tmp_path / name, content), columns)
 
 
 def test_blank_lines_are_passed_over_and_do_not_shift_line_numbers(tmp_path):
@@ -92,9 +112,6 @@ def test_blank_lines_are_passed_over_and_do_not_shift_line_numbers(tmp_path):
     for content in ("", "\n\n", "sentence\tlabel\n"):
         with pytest.raises(DataError, match="holds no example"):
             read_examples(written(tmp_path / "b.tsv", content))
-
-
-# Real CSV
 
 
 @given(
@@ -117,48 +134,6 @@ def test_what_a_csv_quotes_is_read_back_with_the_line_it_begins_in(tmp_path_fact
     assert found_in(path) == expected
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.xz"])
-def test_topics_have_their_number_first(tmp_path, name):
-    path = written(tmp_path / name, '"3","Fears, again","A ""talk""\nof two lines"\r\n"14","b","second\\team"\r\n')
-    assert found_in(path) == [
-        (("Fears, again", 'A "talk"\nof two lines'), "3", 1),
-        (("b", "second\\team"), "14", 3),
-    ]
-    assert found_in(path, ("3", "1"))[1] == (("second\\team",), "14", 3)
-    assert found_in(written(tmp_path / name, "1,bad\n2,1984\n")) == [(("bad",), "1", 1), (("1984",), "2", 2)]
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ('1,a,"b\nc"\n2,"d,e\nf\n', "line 3: not CSV"),
-        ('1,a,"b\nc"\n2,d,"e" f\n', "line 3: not CSV"),
-        ('1,a,"b\nc"\n2,d\n', "line 3: 2 columns where there must be 3"),
-        ("1,a,b\nx,d,e\n", "line 2: 3 columns that are not those of AG News"),
-        ("a,yes\nb,no\n", "line 1: 2 columns .* is of no kind that is known"),
-        ("3,1\n4,0\n", "line 1: 2 columns .* is of no kind that is known"),
-        ("hello\tworld,yes\n", "line 1: 2 columns .* is of no kind"),
-        ("text,label\na,yes\nb\n", "line 3: 1 columns"),
-        (f'1,a,"{"b" * 200_000}"\n', "line 1: not CSV .* larger"),
-    ],
-)
-def test_a_csv_that_cannot_be_used_is_refused_by_its_physical_line(tmp_path, content, said):
-    with pytest.raises(DataError, match=rf"a\.csv, {said}"):
-        read_examples(written(tmp_path / "a.csv", content))
-
-
-def test_a_csv_without_a_header_is_read_once_its_columns_are_numbered(tmp_path):
-    path = written(tmp_path / "a.csv", "a,yes\nb,no\n")
-    assert found_in(path, ("1", "2")) == [(("a",), "yes", 1), (("b",), "no", 2)]
-    assert found_in(written(tmp_path / "b.csv", "a\tb,yes\n"), ("1", "2")) == [(("a\tb",), "yes", 1)]
-    assert found_in(written(tmp_path / "c.csv", "a\tyes\nb, c\tno\n"), ("1", "2"))[1] == (("b, c",), "no", 2)
-    with pytest.raises(ConfigError, match="twice"):
-        read_examples(path, ("1", "1"))
-
-
-# JSON lines
-
-
 @pytest.mark.parametrize(
     ("fields", "form"),
     [
@@ -178,22 +153,7 @@ def test_texts_and_pairs_are_found_by_their_fields(tmp_path, fields, form):
     assert found.form == form
     assert [(each.texts, each.line) for each in found.examples] == [(texts, line) for line in (1, 3, 5, 7, 9)]
     assert [each.label for each in found.examples] == ["good", "1", "-2", "0.5", "true"]
-
-
-def test_choices_stay_choices_beside_other_fields(tmp_path):
-    line = json.dumps({"text": "x", "label": 1, "context": "a", "choices": ["b", "c"], "answer": 1})
-    found = read_examples(written(tmp_path / "a.jsonl", line))
-    assert (found.form, found.examples[0].texts, found.examples[0].label) == ("choice", ("a", "b", "c"), "1")
-
-
-def test_fields_can_be_named(tmp_path):
-    line = json.dumps({"review": {"head": "a", "body": "b"}, "text": "c", "meta": {"stars": 5}, "label": 1})
-    path = written(tmp_path / "a.jsonl", line)
-    assert found_in(path, ("review.head", "review.body", "meta.stars")) == [(("a", "b"), "5", 1)]
-    assert found_in(path, ("text", "label")) == [(("c",), "1", 1)]
-    for columns in (("text",), ("text", "text"), ("a", "b", "c", "d")):
-        with pytest.raises(ConfigError, match="label last"):
-            read_examples(path, columns)
+    assert read_examples(written(tmp_path / "b.jsonl", json.dumps(CHOICE))).form == "choice"
 
 
 @pytest.mark.parametrize(
@@ -213,20 +173,6 @@ def test_an_object_without_its_text_or_label_is_refused_by_line(tmp_path, line, 
     path = written(tmp_path / "a.jsonl", f'{{"text": "a", "label": 1}}\n{json.dumps(line)}\n')
     with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{said}"):
         read_examples(path)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('{"text": "a", "stars": 5}', "its fields are text, stars; none is the label"),
-        ('{"review": "a", "label": 5}', "its fields are review, label; name those"),
-        ("[]", "no object"),
-        ("a\tyes", "not JSON"),
-    ],
-)
-def test_objects_of_another_layout_are_refused(tmp_path, line, said):
-    with pytest.raises(DataError, match=rf"a\.jsonl, line 1: .*{said}"):
-        read_examples(written(tmp_path / "a.jsonl", line))
 
 
 # Folders
@@ -282,13 +228,6 @@ def test_a_folder_of_another_layout_is_refused(tmp_path, names, said):
         written(folder / name, "a\tb\n")
     with pytest.raises(DataError, match=said):
         read_examples(folder)
-
-
-def test_files_that_are_no_examples_are_refused(tmp_path):
-    with pytest.raises(DataError, match=r"of no kind .*\.tsv, \.txt, \.csv, \.jsonl.*give the folder"):
-        read_examples(written(tmp_path / "rt.pos", "fine\n"))
-    with pytest.raises(DataError, match="not there"):
-        read_examples(tmp_path / "missing.tsv")
 
 
 # Real sets

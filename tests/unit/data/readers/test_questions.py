@@ -1,9 +1,8 @@
 import copy
-import gzip
 import json
-import lzma
 from pathlib import Path
 
+import helpers
 import pytest
 
 from manyheads.core.errors import DataError
@@ -13,10 +12,7 @@ CONTEXT = "Mary saw Tom. Tom saw Ann, and Tom’s dog saw Ann."
 
 
 def written(path: Path, content: object) -> Path:
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wb") as file:
-        file.write((content if isinstance(content, str) else json.dumps(content)).encode())
-    return path
+    return helpers.written(path, content if isinstance(content, str) else json.dumps(content))
 
 
 def squad(*questions: dict) -> dict:
