@@ -6,13 +6,14 @@ has its `TASK`, what a run follows; `use.py` its `PREDICTOR`, what a user calls.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError
+from manyheads.train.config import TrainConfig
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -34,10 +35,13 @@ TASKS = {
     "answer": "manyheads.tasks.answer",
 }
 
-ENCODER_PRESETS = "bert_tiny, bert_mini, bert_small, bert_medium, bert_base or bert_large, where no --model is given"
-
 Files = Annotated[tuple[str, ...], "FILE…"]
 """A field of a recipe that names files; what is annotated is how a flag for it is written in its help."""
+
+
+def lazily(module: str, name: str) -> Callable[[], Any]:
+    """Makes the default of a section whose class needs torch, once there is one to be made."""
+    return lambda: getattr(import_module(module), name)()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +79,16 @@ class FineTune:
             raise ConfigError(f"fine_tune.epochs is {self.epochs}; it must be at least 1")
 
 
-def lazily(module: str, name: str) -> Callable[[], Any]:
-    """Makes the default of a section whose class needs torch, once there is one to be made."""
-    return lambda: getattr(import_module(module), name)()
+@dataclass(frozen=True, kw_only=True)
+class FineTuningRecipe(Recipe):
+    """The recipe of what stands on top of an encoder."""
+
+    presets = "bert_tiny, bert_mini, bert_small, bert_medium, bert_base or bert_large, where no --model is given"
+
+    data: Any
+    fine_tune: FineTune = field(default_factory=FineTune)
+    model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
+    train: TrainConfig = field(default_factory=TrainConfig)
 
 
 def refuse_other_task(found: Any, task: str) -> None:

@@ -1,12 +1,10 @@
 """What there is to choose when a model that answers questions is trained or scored."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.classify.recipe import ExampleEvaluation
-from manyheads.tasks.task import ENCODER_PRESETS, Files, FineTune, Recipe, lazily, refuse_below
-from manyheads.train.config import TrainConfig
+from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below
 
 LONGEST, STRIDE = 384, 128  # tokens of a window, and from one to the next
 
@@ -38,18 +36,13 @@ class AnswerData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerRecipe(Recipe):
+class AnswerRecipe(FineTuningRecipe):
     """Train a model that answers questions about a text with a stretch of that text: an encoder (BERT)."""
 
-    presets = ENCODER_PRESETS
     try_next = "manyheads answer {out} --context text.txt 'a question?'"
 
     task: str = "answer"
-    """What is trained."""
     data: AnswerData = field(default_factory=AnswerData)
-    fine_tune: FineTune = field(default_factory=FineTune)
-    model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
-    train: TrainConfig = field(default_factory=TrainConfig)
 
 
 Evaluation = ExampleEvaluation

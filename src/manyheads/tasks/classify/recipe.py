@@ -2,11 +2,9 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 from manyheads.core.errors import ConfigError
-from manyheads.tasks.task import Files, FineTune, Recipe, lazily, refuse_below, refuse_other_family
-from manyheads.train.config import TrainConfig
+from manyheads.tasks.task import Files, FineTune, FineTuningRecipe, refuse_below, refuse_other_family
 
 FAMILIES = {"gpt": "GPTConfig", "llama": "LlamaConfig", "bert": "BertConfig"}
 
@@ -53,7 +51,7 @@ class ClassifyFineTune(FineTune):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifyRecipe(Recipe):
+class ClassifyRecipe(FineTuningRecipe):
     """Train a classifier of texts, pairs of texts or multiple choice: an encoder (BERT) or a decoder (GPT, Llama)."""
 
     presets = (
@@ -63,13 +61,10 @@ class ClassifyRecipe(Recipe):
     try_next = "manyheads classify {out} < in.txt"
 
     task: str = "classify"
-    """What is trained."""
     family: str = "bert"
     """Which model: bert, gpt or llama."""
     data: ExampleData = field(default_factory=ExampleData)
     fine_tune: ClassifyFineTune = field(default_factory=ClassifyFineTune)
-    model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
-    train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self):
         super().__post_init__()

@@ -64,7 +64,6 @@ class LanguageRecipe(Recipe):
     try_next = "manyheads generate {out} --prompt 'a beginning'"
 
     task: str = "language"
-    """What is trained."""
     family: str = "gpt"
     """Which model: gpt or llama."""
     data: TextData = field(default_factory=TextData)

@@ -46,7 +46,6 @@ class MaskedRecipe(Recipe):
     try_next = "manyheads fill {out} 'a text with a [MASK] in it'"
 
     task: str = "masked"
-    """What is trained."""
     data: MaskedData = field(default_factory=MaskedData)
     model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
     train: TrainConfig = field(default_factory=TrainConfig)

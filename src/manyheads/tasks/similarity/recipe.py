@@ -2,12 +2,10 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.classify.recipe import ExampleEvaluation
-from manyheads.tasks.task import ENCODER_PRESETS, Files, FineTune, Recipe, lazily, refuse_below
-from manyheads.train.config import TrainConfig
+from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below
 
 SHORTEST = 5  # tokens of a text that leave place for words between the marks
 
@@ -56,18 +54,13 @@ class SimilarityData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimilarityRecipe(Recipe):
+class SimilarityRecipe(FineTuningRecipe):
     """Train an embedder, which gives texts that mean the same similar vectors, from pairs of texts."""
 
-    presets = ENCODER_PRESETS
     try_next = "manyheads similar {out} --to 'a sentence' < sentences.txt"
 
     task: str = "similarity"
-    """What is trained."""
     data: SimilarityData = field(default_factory=SimilarityData)
-    fine_tune: FineTune = field(default_factory=FineTune)
-    model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
-    train: TrainConfig = field(default_factory=TrainConfig)
 
     def __post_init__(self):
         super().__post_init__()

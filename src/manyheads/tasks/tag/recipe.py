@@ -1,12 +1,10 @@
 """What there is to choose when a tagger is trained or scored."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.classify.recipe import ExampleEvaluation
-from manyheads.tasks.task import ENCODER_PRESETS, Files, FineTune, Recipe, lazily, refuse_below
-from manyheads.train.config import TrainConfig
+from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,18 +31,13 @@ class TagData:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagRecipe(Recipe):
+class TagRecipe(FineTuningRecipe):
     """Train a tagger, which labels each word of a sentence (names, parts of speech): an encoder (BERT)."""
 
-    presets = ENCODER_PRESETS
     try_next = "echo 'a sentence' | manyheads tag {out}"
 
     task: str = "tag"
-    """What is trained."""
     data: TagData = field(default_factory=TagData)
-    fine_tune: FineTune = field(default_factory=FineTune)
-    model: Any = field(default_factory=lazily("manyheads.models.bert", "BertConfig"))
-    train: TrainConfig = field(default_factory=TrainConfig)
 
 
 Evaluation = ExampleEvaluation

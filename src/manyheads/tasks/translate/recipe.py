@@ -61,7 +61,6 @@ class TranslateRecipe(Recipe):
     try_next = "echo 'a sentence' | manyheads translate {out}"
 
     task: str = "translate"
-    """What is trained."""
     data: PairData = field(default_factory=PairData)
     model: Any = field(default_factory=lazily("manyheads.models.transformer", "TransformerConfig"))
     train: TrainConfig = field(default_factory=TrainConfig)
