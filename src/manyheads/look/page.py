@@ -16,9 +16,9 @@ import numpy as np
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import write_result
+from manyheads.look.grid import FILES
 from manyheads.look.views import View, views_of
 
-FILES = Path(__file__).with_name("page_files")
 LARGEST_PAGE = 25_000_000
 EXACT_WEIGHTS = 200_000  # as many as stay under about a megabyte when each is kept as it is
 LEVELS = (255, 127, 63)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from manyheads.look.drawing import COLOURS, LETTERS, TITLE, TOKENS, colour_bar, drawing
+from manyheads.look.drawing import LETTERS, TITLE, TOKENS, colour_bar, drawing, line_colours
 from manyheads.look.positions import Curves, Heat, Note, Panel, Study
 
 if TYPE_CHECKING:
@@ -60,12 +60,9 @@ def _draw_heat(axes: Any, panel: Heat) -> None:
 
 
 def _draw_curves(axes: Any, panel: Curves) -> None:
-    from matplotlib import colormaps
     from matplotlib.ticker import MaxNLocator
 
-    many = len(panel.values) > len(COLOURS)
-    colours = colormaps["viridis"](np.linspace(0, 0.92, len(panel.values))) if many else COLOURS
-    for (name, line), colour in zip(panel.values.items(), colours):
+    for (name, line), colour in zip(panel.values.items(), line_colours(len(panel.values))):
         style = {"linestyle": "none", "marker": "o", "markersize": 5} if panel.dots else {"linewidth": 2.4}
         style |= {"linestyle": "--"} if name == "unscaled" else {}
         axes.plot(np.arange(len(line)) + panel.first, line, color=colour, label=name, **style)

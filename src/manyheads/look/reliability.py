@@ -5,9 +5,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any, Protocol
 
-from manyheads.core.errors import MissingExtra
-from manyheads.look.drawing import refuse_ending
+from manyheads.look.drawing import drawing, save_figure
 
+SETTINGS = {"font.size": 16, "axes.axisbelow": True, "hatch.linewidth": 1.5}
 # The sign of confidence less accuracy, what it is called, its colour, which the colour-blind tell apart, and hatching.
 TOO_SURE = (1, "too confident", "#d55e00", "//")
 NOT_SURE_ENOUGH = (-1, "not confident enough", "#009e73", "\\\\")
@@ -30,20 +30,16 @@ class Bin(Protocol):
 
 def reliability(bins: Sequence[Bin], calibration_error: float, path: Path, title: str) -> None:
     """Saves a reliability diagram: accuracy by confidence above, the examples in each bin of confidence below."""
-    refuse_ending(path)
-    try:
-        from matplotlib import rc_context
+    with drawing(SETTINGS):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "look", "A picture") from None
-    with rc_context({"font.size": 16, "axes.axisbelow": True, "hatch.linewidth": 1.5}):
+
         figure = Figure(figsize=(9, 8), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         # A title is the user's text, in which a $ is a dollar and not the beginning of a formula.
         figure.suptitle(f"{fill(title, 60)}\nECE {100 * calibration_error:.1f} %", parse_math=False)
         _draw_accuracy(above, bins)
         _draw_counts(below, bins)
-        figure.savefig(path, dpi=150)
+    save_figure(figure, path, SETTINGS)
 
 
 def _draw_accuracy(axes: Any, bins: Sequence[Bin]) -> None:
