@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from manyheads.cli.flags import Device, Model
+from manyheads.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from manyheads.look.alignment import LinkScores, Reading
@@ -38,7 +39,6 @@ def align(
     device: Device = "auto",
 ) -> None:
     """Show which source word each word of a translation comes from, by the model's attention."""
-    from manyheads.core.errors import ConfigError
     from manyheads.data.readers.corpus import read_lines, read_pairs
     from manyheads.tasks.inside import align as task
     from manyheads.tasks.translate.use import Translator
@@ -76,8 +76,6 @@ def align(
 def _refuse_clashes(
     sentence: str | None, source: list[Path] | None, target: list[Path] | None, pairs: list[Path] | None, sample: bool
 ) -> None:
-    from manyheads.core.errors import ConfigError
-
     given = (("a sentence", sentence is not None), ("--source", source), ("--pairs", pairs), ("--sample", sample))
     asked = [name for name, value in given if value]
     if len(asked) > 1:

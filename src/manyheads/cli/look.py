@@ -9,6 +9,9 @@ import typer
 
 from manyheads.cli.flags import Device, flagged, flags_of, set_only
 from manyheads.cli.lines import print_wide, refuse_other_text
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import refuse_unwritable, write_result
+from manyheads.core.log import say
 from manyheads.tasks.task import evaluations
 
 
@@ -52,8 +55,6 @@ def look(
     **data: Any,
 ) -> None:
     """Look inside a model: what each head attends to, what each layer would say, which heads matter."""
-    from manyheads.core.errors import ConfigError
-
     for typed in (first, second):
         refuse_other_text(typed)
     if first is not None and show == "attention" and not any((out, png, svg, as_json)):
@@ -98,9 +99,6 @@ def command() -> Any:
 
 def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
     """Files by their endings, which can be written."""
-    from manyheads.core.errors import ConfigError
-    from manyheads.core.files import refuse_unwritable
-
     for ending, path in files.items():
         if path is not None:
             if path.suffix.lower() != ending:
@@ -111,8 +109,6 @@ def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
 
 def _refuse(others: dict[str, Any], why: str) -> None:
     """Options that would do nothing are refused."""
-    from manyheads.core.errors import ConfigError
-
     for name, value in others.items():
         if value not in (None, 0, False) and value != []:
             raise ConfigError(f"{name} {why}")
@@ -138,7 +134,6 @@ def _text(
 def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, device: str) -> None:
     from dataclasses import asdict
 
-    from manyheads.core.errors import ConfigError
     from manyheads.look.drawing import save_figure
     from manyheads.tasks.inside.forward import called
     from manyheads.tasks.inside.importance import measure_of, rank_heads
@@ -152,7 +147,6 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
 
 def _positions(kinds: str, model: Path | None, files: dict) -> None:
-    from manyheads.core.errors import ConfigError
     from manyheads.tasks.inside.positions import draw_positions, position_arrays
 
     if files[".html"]:
@@ -173,10 +167,6 @@ def _print(grid: Any) -> None:
 
 def _write(files: dict[str, Path | None], draw: Callable[[Path], None], table: Callable[[], dict[str, Any]]) -> None:
     """Writes the figures and the arrays that are asked for, and says what is written."""
-    from manyheads.core.errors import ConfigError
-    from manyheads.core.files import write_result
-    from manyheads.core.log import say
-
     for figure in filter(None, (files[".png"], files[".svg"])):
         draw(figure)
     if path := files[".json"]:

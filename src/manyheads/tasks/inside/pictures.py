@@ -28,7 +28,11 @@ def picture(inside: Inside, show: str = "attention", kind: str | None = None) ->
         grid = inside.grid("logit lens")
         return grid_table(grid.cells, grid.shades, grid.rows, grid.columns, title=f"{inside.model}: logit lens")
     if show == "norms":
-        return _norms(inside, kind)
+        # Of a translator, in the decoder unless said otherwise.
+        grid = _norm_grids(inside, kind)[-1]
+        assert grid.numbers is not None
+        title = f"{inside.model}: {grid.title[0].lower()}{grid.title[1:]}"
+        return lines(grid.numbers.T, grid.columns, grid.rows, title=title, ylabel="length of the vector")
     view = inside.view(kind)
     if show == "heads":
         title = f"{inside.model}: {view.title}"
@@ -49,14 +53,6 @@ def _norm_grids(inside: Inside, kind: str | None) -> list[Grid]:
     found = [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
     stack = "decoder" if kind == "cross" else kind
     return found if stack in (None, "self") else [grid for grid in found if grid.title.endswith(stack)]
-
-
-def _norms(inside: Inside, kind: str | None) -> "Axes":
-    """The length of each token's vector from layer to layer; of a translator, in the decoder unless said otherwise."""
-    grid = _norm_grids(inside, kind)[-1]
-    assert grid.numbers is not None
-    title = f"{inside.model}: {grid.title[0].lower()}{grid.title[1:]}"
-    return lines(grid.numbers.T, grid.columns, grid.rows, title=title, ylabel="length of the vector")
 
 
 def importance_picture(model: str, importance: Importance) -> "Axes":
