@@ -118,8 +118,7 @@ def _text(
     model: Path, text: str, second: str | None, options: dict[str, Any], show: str, attention: str | None, files: dict
 ) -> None:
     from manyheads.look.drawing import save_figure
-    from manyheads.tasks.inside.look import look_inside
-    from manyheads.tasks.inside.pictures import picture, tables
+    from manyheads.tasks.inside.look import look_inside, picture, tables
 
     inside = look_inside(model, text, second, **options)
     shown = tables(inside, show, attention)  # before anything is written: it may not be there
@@ -136,8 +135,7 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
     from manyheads.look.drawing import save_figure
     from manyheads.tasks.inside.forward import called
-    from manyheads.tasks.inside.importance import measure_of, rank_heads
-    from manyheads.tasks.inside.pictures import importance_picture
+    from manyheads.tasks.inside.importance import importance_picture, measure_of, rank_heads
 
     if files[".html"]:
         raise ConfigError("--importance is a table and a figure; give --png, --svg or --json")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Protocol
+from typing import Any
 
 from manyheads.look.drawing import drawing, save_figure
 
@@ -13,23 +13,11 @@ TOO_SURE = (1, "too confident", "#d55e00", "//")
 NOT_SURE_ENOUGH = (-1, "not confident enough", "#009e73", "\\\\")
 
 
-class Bin(Protocol):
-    """What is drawn of the examples whose confidence is between two bounds."""
+def reliability(bins: Sequence[Any], calibration_error: float, path: Path, title: str) -> None:
+    """Saves a reliability diagram: accuracy by confidence above, the examples in each bin of confidence below.
 
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def accuracy(self) -> float: ...
-
-
-def reliability(bins: Sequence[Bin], calibration_error: float, path: Path, title: str) -> None:
-    """Saves a reliability diagram: accuracy by confidence above, the examples in each bin of confidence below."""
+    A bin has the bounds of its confidence, low and high, the count of its examples, their mean confidence and accuracy.
+    """
     with drawing(SETTINGS):
         from matplotlib.figure import Figure
 
@@ -42,7 +30,7 @@ def reliability(bins: Sequence[Bin], calibration_error: float, path: Path, title
     save_figure(figure, path, SETTINGS)
 
 
-def _draw_accuracy(axes: Any, bins: Sequence[Bin]) -> None:
+def _draw_accuracy(axes: Any, bins: Sequence[Any]) -> None:
     """Bars of accuracy against the diagonal; what lies between accuracy and mean confidence is hatched."""
     lows, highs = [each.low for each in bins], [each.high for each in bins]
     accuracies = [each.accuracy for each in bins]
@@ -60,7 +48,7 @@ def _draw_accuracy(axes: Any, bins: Sequence[Bin]) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 
 
-def _draw_counts(axes: Any, bins: Sequence[Bin]) -> None:
+def _draw_counts(axes: Any, bins: Sequence[Any]) -> None:
     """How many examples each bar of accuracy stands for."""
     _bars(axes, bins, [each.count for each in bins], color="#bbbbbb", edgecolor="#555555")
     axes.set(xlabel="confidence (highest probability)", ylabel="examples")
@@ -68,7 +56,7 @@ def _draw_counts(axes: Any, bins: Sequence[Bin]) -> None:
     axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _bars(axes: Any, bins: Sequence[Bin], heights: Sequence[float], **style: Any) -> None:
+def _bars(axes: Any, bins: Sequence[Any], heights: Sequence[float], **style: Any) -> None:
     """A bar as wide as its bin for each."""
     lows = [each.low for each in bins]
     axes.bar(lows, heights, [each.high - each.low for each in bins], align="edge", **style)

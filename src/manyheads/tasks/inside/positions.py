@@ -10,7 +10,7 @@ from torch import nn
 from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import load_model
 from manyheads.look.drawing import refuse_ending, save_figure
-from manyheads.look.position_figures import draw
+from manyheads.look.figures import draw_studies
 from manyheads.look.positions import NAMES, Study, name_of, refuse_name, study, study_of
 from manyheads.nn.positions import SCALINGS, Positions, Rotary
 
@@ -22,7 +22,7 @@ def draw_positions(
 ) -> None:
     """Saves a picture with a row for each kind; of a model, whose width counts then, its own if none is named."""
     refuse_ending(out)
-    save_figure(draw(_studies(kinds, positions, width, model)), out)
+    save_figure(draw_studies(_studies(kinds, positions, width, model)), out)
 
 
 def position_arrays(

@@ -1,6 +1,7 @@
 """Walking a text through a model: every matrix on the way from its tokens to what the model says."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -223,25 +224,22 @@ class _Walker:
         return rows
 
     def _weighed(self, head: Head) -> tuple[Grid, ...]:
-        """From scores to weights."""
+        """From scores to weights: a row for each token that looks, a column for each that is looked at."""
+        look = partial(self._matrix, columns=self.keys)
         scores, formula = head.scores, f"q kᵀ / √{head.q.shape[-1]}"
-        row = [self._look("scores", scores, formula, "How well each key fits each query.")]
+        row = [look("scores", scores, formula, "How well each key fits each query.")]
         if head.bias is not None:
             scores, formula = scores + head.bias, f"{formula} + b"
-            row.append(self._look("bias", head.bias, "b", "What the distance of query and key adds."))
-            row.append(self._look("scores with bias", scores, formula))
+            row.append(look("bias", head.bias, "b", "What the distance of query and key adds."))
+            row.append(look("scores with bias", scores, formula))
         if head.mask is not None and not bool(head.mask.all()):
             scores, formula = scores.masked_fill(~head.mask, -torch.inf), "masked"
-            row.append(self._look("masked", scores, "", "What a token may not look at is -∞."))
+            row.append(look("masked", scores, "", "What a token may not look at is -∞."))
         note = "Each row sums to 1."
         if self.part.kind == "cross":
             note += " A row is named by the token that is read; what it looks for is the next one."
-        row.append(self._look("weights", head.weights, f"softmax({formula})", note, most=1.0))
+        row.append(look("weights", head.weights, f"softmax({formula})", note, most=1.0))
         return tuple(row)
-
-    def _look(self, title: str, numbers: Tensor, formula: str, note: str = "", **how: Any) -> Grid:
-        """A row for each token that looks, a column for each that is looked at."""
-        return self._matrix(title, numbers, formula, note, columns=self.keys, **how)
 
     def _layers(self) -> Section:
         """How long the vectors are behind each layer, and the last norm."""
