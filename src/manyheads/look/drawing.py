@@ -33,6 +33,7 @@ FONTS = (
     "Unifont",
 )
 Size = tuple[float, float]
+Names = Sequence[str]
 # Which the colour-blind tell apart: Okabe and Ito (2008).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f")
 
@@ -83,7 +84,7 @@ def save_figure(drawn: "Axes | Figure", path: Path, own: Mapping[str, Any] = Map
 
 
 def placed(
-    axes: "Axes | None", inside: Size, title: str, beside: Sequence[str], below: Sequence[str] = (), right: float = 0.2
+    axes: "Axes | None", inside: Size, title: str, beside: Names, below: Names = (), right: float = 0.2
 ) -> tuple["Axes", Size]:
     """Somebody's axes and the room in them, or axes alone in a figure that leaves `inside` to the drawing.
 
@@ -114,7 +115,7 @@ def put_title(axes: "Axes", title: str, wide: float) -> None:
     axes.set_title(wrapped(title, wide), fontsize=TITLE, parse_math=False, pad=10)
 
 
-def put_tokens(axis: Any, tokens: Sequence[str], pitch: float) -> None:
+def put_tokens(axis: Any, tokens: Names, pitch: float) -> None:
     """Names the places along an axis; where they are too close, every second, third, … of them."""
     size = TOKENS + 2 if pitch >= 0.4 else TOKENS
     step = math.ceil(1.2 * size / 72 / pitch - 0.01)
@@ -127,7 +128,7 @@ def put_tokens(axis: Any, tokens: Sequence[str], pitch: float) -> None:
 
 
 def put_cells(
-    axes: "Axes", inside: Size, values: np.ndarray, rows: Sequence[str], columns: Sequence[str], label: str, most: float
+    axes: "Axes", inside: Size, values: np.ndarray, rows: Names, columns: Names, label: str, most: float
 ) -> Size:
     """Cells in blue with names along both axes and a bar for their colours; gives the size of a cell."""
     wide, high = inside[0] / len(columns), inside[1] / len(rows)
@@ -149,14 +150,6 @@ def label_bar(bar: Any, label: str) -> None:
     bar.set_label(label, fontsize=LETTERS, parse_math=False)
     bar.ax.tick_params(labelsize=TOKENS)
     bar.outline.set_visible(False)
-
-
-def put_legend(axes: "Axes", drawn: list[Any], labels: Sequence[str], high: float) -> None:
-    """The names of lines, beside them; where they are too many, of every second, third, … one."""
-    step = math.ceil(len(labels) * 1.35 * TOKENS / 72 / high)
-    legend = axes.legend(drawn[::step], labels[::step], loc="upper left", bbox_to_anchor=(1.01, 1.02), fontsize=TOKENS)
-    for text, label in zip(legend.get_texts(), labels[::step], strict=True):
-        text.set(text=shown(label), parse_math=False)
 
 
 def write_in_cells(axes: "Axes", words: list[list[str]], shades: np.ndarray) -> None:
@@ -196,7 +189,7 @@ def wrapped(title: str, wide: float) -> str:
     return "\n".join(fill(line, most, break_on_hyphens=False) for line, most in zip(lines, fitting))
 
 
-def _slant(tokens: Sequence[str], pitch: float) -> int:
+def _slant(tokens: Names, pitch: float) -> int:
     """Degrees by which names below an axis are turned: no more than they must be."""
     if all(breadth(shown(token)) * 1.3 < pitch for token in tokens):
         return 0

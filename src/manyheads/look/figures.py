@@ -3,6 +3,7 @@
 Without axes to draw on, a figure as large as its content is made.
 """
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from manyheads.core.errors import ConfigError
 from manyheads.look import drawing as draw
-from manyheads.look.drawing import LETTERS, TITLE, TOKENS, breadth, drawing, shown
+from manyheads.look.drawing import LETTERS, TITLE, TOKENS, Names, breadth, drawing, shown
 from manyheads.look.positions import Curves, Heat, Note, Panel, Study
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ ABOVE, BELOW = draw.COLOURS[:2]
 @drawing()
 def heat_map(
     weights: Any,
-    rows: Sequence[str],
-    columns: Sequence[str],
+    rows: Names,
+    columns: Names,
     *,
     title: str = "",
     label: str = "attention weight",
@@ -50,13 +51,7 @@ def heat_map(
 
 @drawing()
 def head_grid(
-    weights: Any,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    *,
-    title: str,
-    layers: Sequence[int],
-    heads: Sequence[int],
+    weights: Any, rows: Names, columns: Names, *, title: str, layers: Sequence[int], heads: Sequence[int]
 ) -> "Figure":
     """The attention of every head as a small picture: a row for each layer, a column for each head."""
     from matplotlib.figure import Figure
@@ -105,7 +100,7 @@ def head_grid(
 
 
 @drawing()
-def bars(values: Any, labels: Sequence[str], *, title: str, xlabel: str, axes: "Axes | None" = None) -> "Axes":
+def bars(values: Any, labels: Names, *, title: str, xlabel: str, axes: "Axes | None" = None) -> "Axes":
     """A bar to the side for each value, the first on top; those below zero have a colour of their own."""
     values = draw.numbers(values)
     if values.shape != (len(labels),):
@@ -125,9 +120,7 @@ def bars(values: Any, labels: Sequence[str], *, title: str, xlabel: str, axes: "
 
 
 @drawing()
-def lines(
-    values: Any, labels: Sequence[str], points: Sequence[str], *, title: str, ylabel: str, axes: "Axes | None" = None
-) -> "Axes":
+def lines(values: Any, labels: Names, points: Names, *, title: str, ylabel: str, axes: "Axes | None" = None) -> "Axes":
     """A line for each row of values, over points with these names: for instance layers."""
     values = draw.numbers(values)
     if values.shape != (len(labels), len(points)):
@@ -144,20 +137,17 @@ def lines(
     draw.put_tokens(axes.xaxis, points, inside[0] / len(points))
     axes.grid(alpha=0.4)
     axes.set_ylabel(ylabel, fontsize=LETTERS, parse_math=False)
-    draw.put_legend(axes, drawn, labels, inside[1])
+    step = math.ceil(len(labels) * 1.35 * TOKENS / 72 / inside[1])  # of as many as fit, the names are beside the lines
+    legend = axes.legend(drawn[::step], labels[::step], loc="upper left", bbox_to_anchor=(1.01, 1.02), fontsize=TOKENS)
+    for text, label in zip(legend.get_texts(), labels[::step], strict=True):
+        text.set(text=shown(label), parse_math=False)
     draw.put_title(axes, title, inside[0])
     return axes
 
 
 @drawing()
 def grid_table(
-    cells: Sequence[Sequence[str]],
-    shades: Any,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    *,
-    title: str,
-    axes: "Axes | None" = None,
+    cells: Sequence[Names], shades: Any, rows: Names, columns: Names, *, title: str, axes: "Axes | None" = None
 ) -> "Axes":
     """Words in cells shaded by their probability, such as a model's guess after each layer at each token."""
     shades = draw.table(shades, len(rows), len(columns), "the shades")

@@ -97,15 +97,13 @@ def lens(states: list[Tensor], read: Callable[[Tensor], Tensor], count: int) -> 
     Both are [L + 1, T, count], of the first row of a batch, the likeliest first.
     """
     _refuse_none(states)
-    ids, probabilities = [], []
+    found = []
     for state in states:  # one at a time, since [T, V] may be all that fits
         likely = read(state[:1])[0].float().softmax(dim=-1)
         if not 1 <= count <= likely.shape[-1]:
             raise ConfigError(f"{count} of {likely.shape[-1]} tokens were asked for; ask for 1 to {likely.shape[-1]}")
-        best = likely.topk(count, dim=-1)
-        ids.append(best.indices)
-        probabilities.append(best.values)
-    return torch.stack(ids), torch.stack(probabilities)
+        found.append(likely.topk(count, dim=-1))
+    return torch.stack([best.indices for best in found]), torch.stack([best.values for best in found])
 
 
 def residual_norms(states: list[Tensor]) -> Tensor:

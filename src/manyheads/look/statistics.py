@@ -77,7 +77,6 @@ def head_statistics(view: View) -> list[HeadStatistics]:
 
 
 def _of_head(layer: int, head: int, weights_QK, may_QK, places: dict[str, np.ndarray], square: bool) -> HeadStatistics:
-    """The statistics of one head."""
     counted = (weights_QK.sum(axis=1) > 0) & (may_QK.sum(axis=1) > 1)
     if not counted.any():  # texts of one token
         counted = weights_QK.sum(axis=1) > 0

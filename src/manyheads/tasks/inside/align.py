@@ -148,12 +148,9 @@ def _attended(translator: Translator, pairs: Iterable[Pair]) -> Iterator[Attende
     for batch in _batches(translator.tokenizer, pairs):
         # A side without words has nothing to look at or nobody who looks.
         full = [pair for pair in batch if pair[0].words and pair[1].words]
-        layers = _recorded(translator, full) if full else []
-        place = 0
+        weights = zip(*_recorded(translator, full)) if full else iter(())
         for source, target in batch:
-            looked = bool(source.words and target.words)
-            yield Attended(source, target, [weights[place] for weights in layers] if looked else [], heads)
-            place += looked
+            yield Attended(source, target, [*next(weights)] if source.words and target.words else [], heads)
 
 
 def _batches(tokenizer: Tokenizer, pairs: Iterable[Pair]) -> Iterator[list[tuple[Side, Side]]]:

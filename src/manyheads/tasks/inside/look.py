@@ -88,10 +88,8 @@ class Inside:
             | ({} if grid.numbers is None else {"numbers": grid.numbers.tolist()})
             for grid in self.grids
         ]
-        return {
-            **{"model": self.model, "text": self.text, "largest_difference": self.largest_difference},
-            **{"attention": views, "tables": grids},
-        }
+        found = {"model": self.model, "text": self.text, "largest_difference": self.largest_difference}
+        return found | {"attention": views, "tables": grids}
 
     def _repr_html_(self) -> str:
         return self.page()._repr_html_()
