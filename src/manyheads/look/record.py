@@ -61,7 +61,8 @@ class Recording(Mapping[str, Tensor]):
         """The heads that were asked for; None: all."""
         self._calls: dict[str, Joined] = {}
         self._replaced: WeakSet[Cache] = WeakSet()
-        self._difference = self._magnitude = torch.zeros(())
+        self._difference: Tensor | None = None
+        self._magnitude: Tensor | None = None
 
     @property
     def largest_difference(self) -> float:
@@ -69,12 +70,12 @@ class Recording(Mapping[str, Tensor]):
 
         With dropout, which only the kernel has, nothing is compared.
         """
-        return float(self._difference)
+        return 0.0 if self._difference is None else float(self._difference)
 
     @property
     def gross(self) -> bool:
         """Whether the two differ by more than rounding."""
-        return self.largest_difference > GROSS * max(1.0, float(self._magnitude))
+        return self._magnitude is not None and self.largest_difference > GROSS * max(1.0, float(self._magnitude))
 
     def finish(self) -> None:
         """Joins what is still in pieces, and lets go of the caches."""
@@ -108,9 +109,8 @@ class Recording(Mapping[str, Tensor]):
 
     def compare(self, kernel_BHQE: Tensor, reference_BHQE: Tensor) -> None:
         """Keeps the largest difference, on the device where it was found."""
-        found = (kernel_BHQE.float() - reference_BHQE).abs().max(), reference_BHQE.abs().max()
-        known = (each.to(reference_BHQE.device) for each in (self._difference, self._magnitude))
-        self._difference, self._magnitude = map(torch.maximum, known, found)
+        self._difference = _larger(self._difference, (kernel_BHQE.float() - reference_BHQE).abs().max())
+        self._magnitude = _larger(self._magnitude, reference_BHQE.abs().max())
 
 
 class Watching:
@@ -174,3 +174,7 @@ class Watching:
             expected = weights @ v.float()
             self.recording.compare(*((out[:, heard], expected[:, heard]) if self.off else (out, expected)))
         self.recording._calls[self.name].add(weights)
+
+
+def _larger(known: Tensor | None, found: Tensor) -> Tensor:
+    return found if known is None else torch.maximum(known.to(found.device), found)
