@@ -729,7 +729,7 @@ def test_a_file_that_is_not_there_is_refused(models, folder, kind):
         ("texts", ["--data", "{folder}/texts.tsv", "--source", "{folder}/text.txt"], "not scored with --source"),
         ("texts", [], "nothing to score a classifier on: give --data"),
         ("texts", ["--data", "{folder}/texts.tsv", "--plot", "{folder}/mine.pdf"], "mine.pdf must end in .png or .svg"),
-        ("texts", ["--data", "{folder}/texts.tsv", "--plot", "{folder}/no/mine.png"], "no/mine.png: No such file"),
+        ("texts", ["--data", "{folder}/texts.tsv", "--plot", "{folder}/no/mine.png"], "no/mine.png cannot be written"),
         (
             "entities",
             ["--data", "{folder}/entities.conll", "--plot", "{folder}/mine.png"],

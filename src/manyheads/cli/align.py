@@ -1,17 +1,17 @@
 """`manyheads align MODEL …`"""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from manyheads.cli.flags import Device, Model
+from manyheads.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from manyheads.look.alignment import LinkScores, Reading
     from manyheads.tasks.inside.align import WordAlignment
-    from manyheads.tasks.translate.use import Translator
 
 
 def align(
@@ -39,8 +39,8 @@ def align(
     device: Device = "auto",
 ) -> None:
     """Show which source word each word of a translation comes from, by the model's attention."""
-    from manyheads.core.errors import ConfigError
-    from manyheads.tasks.inside.align import align, all_readings, reading_of
+    from manyheads.data.readers.corpus import read_lines, read_pairs
+    from manyheads.tasks.inside import align as task
     from manyheads.tasks.translate.use import Translator
 
     _refuse_clashes(sentence, source, target, pairs, sample)
@@ -52,23 +52,30 @@ def align(
         raise ConfigError("--pharaoh prints links and --gold and --sample print scores; give one of them")
     translator = Translator.load(model, device=device)
     asked = layer is not None or head is not None or shifted
-    reading = reading_of(translator, layer, head, shifted)
-    tried = [reading] if asked else all_readings(translator)
+    reading = task.reading_of(translator, layer, head, shifted)
+    tried = [reading] if asked else task.all_readings(translator)
     if sample:
-        _score_sample(translator, tried)
+        scores, best = task.score_sample(translator, tried)
+        _print_scores(scores, "validation set", best, "the sample corpus's test set")
         return
-    found = _pairs(translator, sentence, translation, source, target, pairs)
-    if gold:
-        _score(translator, list(found), gold, tried)
+    if pairs or target:
+        found = read_pairs(sources=source or (), targets=target or (), pairs=pairs or ())
+    elif translation is not None:
+        found = [(sentence or "", translation)]
     else:
-        _show(align(translator, found, reading), pharaoh)
+        lines = [sentence or ""] if not source else (line for path in source for line in read_lines(path))
+        found = task.with_translations(translator, lines)
+    if gold:
+        known = task.with_gold(list(found), gold)
+        scores = task.score_readings(translator, known, tried)
+        _print_scores(scores, "error rate", scores[task.best_reading(scores)], f"{len(known):,} sentence pairs")
+    else:
+        _show(task.align(translator, found, reading), pharaoh)
 
 
 def _refuse_clashes(
     sentence: str | None, source: list[Path] | None, target: list[Path] | None, pairs: list[Path] | None, sample: bool
 ) -> None:
-    from manyheads.core.errors import ConfigError
-
     given = (("a sentence", sentence is not None), ("--source", source), ("--pairs", pairs), ("--sample", sample))
     asked = [name for name, value in given if value]
     if len(asked) > 1:
@@ -79,25 +86,6 @@ def _refuse_clashes(
         raise ConfigError("--target is for --source; give both, or --pairs")
     if not asked:
         raise ConfigError("nothing to align: give a sentence, --source, --pairs or --sample")
-
-
-def _pairs(
-    translator: "Translator",
-    sentence: str | None,
-    translation: str | None,
-    source: list[Path] | None,
-    target: list[Path] | None,
-    pairs: list[Path] | None,
-) -> Iterable[tuple[str, str]]:
-    from manyheads.data.readers.corpus import read_lines, read_pairs
-    from manyheads.tasks.inside.align import with_translations
-
-    if pairs or target:
-        return read_pairs(sources=source or (), targets=target or (), pairs=pairs or ())
-    if translation is not None:
-        return [(sentence or "", translation)]
-    lines = [sentence or ""] if not source else (line for path in source for line in read_lines(path))
-    return with_translations(translator, lines)
 
 
 def _show(alignments: Iterator["WordAlignment"], pharaoh: bool) -> None:
@@ -120,38 +108,20 @@ def _show(alignments: Iterator["WordAlignment"], pharaoh: bool) -> None:
                 print(word)
 
 
-def _score(translator: "Translator", pairs: list[tuple[str, str]], gold: Path, tried: list["Reading"]) -> None:
-    from manyheads.tasks.inside.align import best_reading, score_readings, with_gold
+def _print_scores(scores: dict["Reading", "LinkScores"], heading: str, found: "LinkScores", where: str) -> None:
+    """The error rate of each reading, where there is more than one, and what the best of them finds."""
+    from manyheads.tasks.inside.align import best_reading
 
-    scores = score_readings(translator, with_gold(pairs, gold), tried)
-    best = best_reading(scores)
-    _print_table(scores, "error rate")
-    _print_scores(best, scores[best], f"{len(pairs):,} sentence pairs", chosen=len(tried) > 1)
-
-
-def _score_sample(translator: "Translator", tried: list["Reading"]) -> None:
-    from manyheads.tasks.inside.align import score_sample
-
-    scores = score_sample(translator, tried)
-    _print_table(scores.valid, "validation set")
-    _print_scores(scores.best, scores.test, "the sample corpus's test set", chosen=len(tried) > 1)
-
-
-def _print_table(scores: dict["Reading", "LinkScores"], heading: str) -> None:
-    """The error rate of each reading; nothing where there is but one."""
-    if len(scores) == 1:
-        return
-    rates: dict[str, list[float]] = {}
-    for reading, score in scores.items():
-        rates.setdefault(reading.title, []).append(score.error_rate)
-    width = max(map(len, (heading, *rates)))
-    print(f"{heading:{width}}  as written  one step later")
-    for title, (plain, shifted) in rates.items():
-        print(f"{title:{width}}  {plain:10.3f}  {shifted:14.3f}")
-
-
-def _print_scores(reading: "Reading", scores: "LinkScores", where: str, chosen: bool) -> None:
-    print(f"{'best: ' if chosen else ''}{reading.title}{', one step later' if reading.shifted else ''}")
-    print(f"alignment error rate {scores.error_rate:6.3f}   on {where}, {scores.sure:,} sure links")
-    print(f"precision            {100 * scores.precision:6.2f} %")
-    print(f"recall               {100 * scores.recall:6.2f} %")
+    best, several = best_reading(scores), len(scores) > 1
+    if several:
+        rates: dict[str, list[float]] = {}
+        for reading, score in scores.items():
+            rates.setdefault(reading.title, []).append(score.error_rate)
+        width = max(map(len, (heading, *rates)))
+        print(f"{heading:{width}}  as written  one step later")
+        for title, (plain, shifted) in rates.items():
+            print(f"{title:{width}}  {plain:10.3f}  {shifted:14.3f}")
+    print(f"{'best: ' if several else ''}{best.title}{', one step later' if best.shifted else ''}")
+    print(f"alignment error rate {found.error_rate:6.3f}   on {where}, {found.sure:,} sure links")
+    print(f"precision            {100 * found.precision:6.2f} %")
+    print(f"recall               {100 * found.recall:6.2f} %")

@@ -1,6 +1,7 @@
 """`manyheads look MODEL "a text"`, `manyheads look MODEL --importance`, `manyheads look --positions rotary`"""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,9 @@ import typer
 
 from manyheads.cli.flags import Device, flagged, flags_of, set_only
 from manyheads.cli.lines import print_wide, refuse_other_text
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import refuse_unwritable, write_result
+from manyheads.core.log import say
 from manyheads.tasks.task import evaluations
 
 
@@ -51,15 +55,14 @@ def look(
     **data: Any,
 ) -> None:
     """Look inside a model: what each head attends to, what each layer would say, which heads matter."""
-    from manyheads.core.errors import ConfigError
-
     for typed in (first, second):
         refuse_other_text(typed)
     if first is not None and show == "attention" and not any((out, png, svg, as_json)):
         out = Path("look.html")
     files = _checked({".html": out, ".png": png, ".svg": svg, ".json": as_json})
-    seen = {"the text": first, "the second text": second, "--tokens": tokens, "--attention": attention}
-    seen |= {"--layer": layer is not None, "--head": head is not None, "--show": show if show != "attention" else None}
+    chosen = {"--layer": layer is not None, "--head": head is not None}
+    seen = {"the text": first, "the second text": second, "--tokens": tokens, "--attention": attention, **chosen}
+    seen |= {"--show": show if show != "attention" else None}
     given = set_only(data)
     ranked = {"--by": by, **{f"--{name}": value for name, value in given.items()}}
     if positions is not None:
@@ -69,9 +72,8 @@ def look(
     else:
         _refuse(ranked, "goes with --importance, which is not asked for")
         if show in ("lens", "norms"):
-            whole = {"--layer": layer is not None, "--head": head is not None}
-            whole |= {"--attention": attention if show == "lens" else None}
-            _refuse(whole, f"has no part in --show {show}; leave it away")
+            chosen |= {"--attention": attention if show == "lens" else None}
+            _refuse(chosen, f"has no part in --show {show}; leave it away")
         if show != "attention":
             _refuse({"--out": out, "--json": as_json}, "has all that there is to show; leave --show away")
         elif not (png or svg):
@@ -97,9 +99,6 @@ def command() -> Any:
 
 def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
     """Files by their endings, which can be written."""
-    from manyheads.core.errors import ConfigError
-    from manyheads.core.files import refuse_unwritable
-
     for ending, path in files.items():
         if path is not None:
             if path.suffix.lower() != ending:
@@ -110,8 +109,6 @@ def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
 
 def _refuse(others: dict[str, Any], why: str) -> None:
     """Options that would do nothing are refused."""
-    from manyheads.core.errors import ConfigError
-
     for name, value in others.items():
         if value not in (None, 0, False) and value != []:
             raise ConfigError(f"{name} {why}")
@@ -121,8 +118,7 @@ def _text(
     model: Path, text: str, second: str | None, options: dict[str, Any], show: str, attention: str | None, files: dict
 ) -> None:
     from manyheads.look.drawing import save_figure
-    from manyheads.tasks.inside.look import look_inside
-    from manyheads.tasks.inside.pictures import picture, tables
+    from manyheads.tasks.inside.look import look_inside, picture, tables
 
     inside = look_inside(model, text, second, **options)
     shown = tables(inside, show, attention)  # before anything is written: it may not be there
@@ -131,37 +127,24 @@ def _text(
         _print(grid)
     if files[".html"]:
         inside.page().save(files[".html"])
-    for ending in (".png", ".svg"):
-        if files[ending]:
-            save_figure(picture(inside, show, attention), files[ending])
-    if files[".json"]:
-        _write_json(inside.arrays(), files[".json"])
-    _say_written(files)
+    _write(files, lambda path: save_figure(picture(inside, show, attention), path), inside.arrays)
 
 
 def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, device: str) -> None:
     from dataclasses import asdict
 
-    from manyheads.core.errors import ConfigError
     from manyheads.look.drawing import save_figure
     from manyheads.tasks.inside.forward import called
-    from manyheads.tasks.inside.importance import measure_of, rank_heads
-    from manyheads.tasks.inside.pictures import importance_picture
+    from manyheads.tasks.inside.importance import importance_picture, measure_of, rank_heads
 
     if files[".html"]:
         raise ConfigError("--importance is a table and a figure; give --png, --svg or --json")
     found = rank_heads(measure_of(model, by=by, device=device, **data))
     _print(found.table())
-    for ending in (".png", ".svg"):
-        if files[ending]:
-            save_figure(importance_picture(called(model), found), files[ending])
-    if files[".json"]:
-        _write_json(asdict(found), files[".json"])
-    _say_written(files)
+    _write(files, lambda path: save_figure(importance_picture(called(model), found), path), lambda: asdict(found))
 
 
 def _positions(kinds: str, model: Path | None, files: dict) -> None:
-    from manyheads.core.errors import ConfigError
     from manyheads.tasks.inside.positions import draw_positions, position_arrays
 
     if files[".html"]:
@@ -169,12 +152,8 @@ def _positions(kinds: str, model: Path | None, files: dict) -> None:
     named = [kind.strip() for kind in kinds.split(",") if kind.strip()]
     if not any(files.values()):
         files = _checked({**files, ".png": Path("positions.png")})
-    for ending in (".png", ".svg"):
-        if files[ending]:
-            draw_positions(named, model=model, out=files[ending])
-    if files[".json"]:
-        _write_json(position_arrays(named, model=model), files[".json"])
-    _say_written(files)
+    options: dict[str, Any] = {"kinds": named, "model": model}
+    _write(files, lambda path: draw_positions(out=path, **options), lambda: position_arrays(**options))
 
 
 def _print(grid: Any) -> None:
@@ -184,20 +163,18 @@ def _print(grid: Any) -> None:
     print_wide(lambda width: as_text(grid, width, most=len(grid.rows)), width=120)
 
 
-def _write_json(table: dict[str, Any], path: Path) -> None:
-    from manyheads.core.errors import ConfigError
-    from manyheads.core.files import write_result
-
-    try:
-        written = json.dumps(table, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        raise ConfigError(f"{path} is not written: the model gives what is no number, and JSON has none such") from None
-    write_result(path, written + "\n")
-
-
-def _say_written(files: dict[str, Path | None]) -> None:
-    from manyheads.core.log import say
-
+def _write(files: dict[str, Path | None], draw: Callable[[Path], None], table: Callable[[], dict[str, Any]]) -> None:
+    """Writes the figures and the arrays that are asked for, and says what is written."""
+    for figure in filter(None, (files[".png"], files[".svg"])):
+        draw(figure)
+    if path := files[".json"]:
+        numbers = table()
+        try:
+            written = json.dumps(numbers, ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            why = "the model gives what is no number, and JSON has none such"
+            raise ConfigError(f"{path} is not written: {why}") from None
+        write_result(path, written + "\n")
     for ending, path in files.items():
         if path is not None:
             say(f"{path} is written{'; open it in a browser' if ending == '.html' else ''}")

@@ -1,12 +1,15 @@
 """`manyheads walk`, and `manyheads walk MODEL "a sentence"`"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from manyheads.cli.flags import Device
 from manyheads.cli.lines import print_wide, refuse_other_text
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import refuse_unwritable, write_result
+from manyheads.core.log import say
 
 
 def walk(
@@ -29,10 +32,6 @@ def walk(
     device: Device = "auto",
 ) -> None:
     """Follow a sentence through a model, matrix by matrix; without a model, through the lectures' worked examples."""
-    from manyheads.core.errors import ConfigError
-    from manyheads.core.files import refuse_unwritable, write_result
-    from manyheads.core.log import say
-
     for given in (text, second):
         refuse_other_text(given)
     if html is not None:
@@ -45,14 +44,10 @@ def walk(
         raise ConfigError(f"there is no text to walk through {model}; give a sentence behind it, in quotes")
     from manyheads.tasks.inside.walk import lecture_walk, walk_through
 
-    if model is None:
-        found = lecture_walk()
+    options: dict[str, Any] = {"layer": layer, "head": head, "attention": attention, "count": count, "device": device}
+    found = lecture_walk() if model is None else walk_through(model, text or "", second, **options)
+    if html is None:
+        print_wide(found.shown)
     else:
-        found = walk_through(
-            model, text or "", second, layer=layer, head=head, attention=attention, count=count, device=device
-        )
-    if html is not None:
         write_result(html, found.html())
         say(f"{html} is written; open it in a browser")
-        return
-    print_wide(found.shown)

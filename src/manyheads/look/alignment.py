@@ -101,11 +101,10 @@ class LinkScores:
 
 def score_links(found: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]) -> LinkScores:
     """Counts the links of a corpus, sentence by sentence; sure links are possible too, whether listed so or not."""
-    counts = [
-        (len(links), len(plain), len(links & plain), len(links & (plain | others)))
-        for links, plain, others in zip(found, sure, possible, strict=True)
-    ]
-    return LinkScores(*(sum(column) for column in zip(*counts, strict=True))) if counts else LinkScores(0, 0, 0, 0)
+    counts = [(0, 0, 0, 0)]
+    for links, plain, others in zip(found, sure, possible, strict=True):
+        counts.append((len(links), len(plain), len(links & plain), len(links & (plain | others))))
+    return LinkScores(*map(sum, zip(*counts)))
 
 
 def alignment_error_rate(found: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]) -> float:

@@ -5,11 +5,12 @@ Lengths are inches, sizes of letters points.
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -24,30 +25,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TITLE, LETTERS, TOKENS = 15, 13, 12
-MOST_NUMBERS = 16  # tokens of a side up to which each cell can hold its number
-WIDEST, TALLEST = 9.0, 200.0
 # Asked for where the usual font has no such letter, if they are there.
 FONTS = (
     *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans CJK KR", "Hiragino Sans", "PingFang SC", "Microsoft YaHei"),
     *("Malgun Gothic", "WenQuanYi Micro Hei", "Noto Sans", "Noto Sans Arabic", "Noto Sans Devanagari"),
-    *(
-        "Noto Sans Thai",
-        "Noto Sans Symbols",
-        "Noto Emoji",
-        "Arial Unicode MS",
-        "Segoe UI Symbol",
-        "FreeSans",
-        "Unifont",
-    ),
+    *("Noto Sans Thai", "Noto Sans Symbols", "Noto Emoji", "Arial Unicode MS", "Segoe UI Symbol", "FreeSans"),
+    "Unifont",
 )
+Size = tuple[float, float]
+Names = Sequence[str]
 # Which the colour-blind tell apart: Okabe and Ito (2008).
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f")
-ABOVE, BELOW = COLOURS[:2]
 
 
 @contextmanager
-def drawing() -> Iterator[None]:
-    """Letters for a slide, in the fonts that are there; matplotlib's settings are as before afterwards."""
+def drawing(own: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Letters for a slide, in the fonts that are there, and a figure's own settings; afterwards all is as before."""
     try:
         from matplotlib import font_manager, rc_context
     except ImportError:
@@ -59,6 +52,7 @@ def drawing() -> Iterator[None]:
         "text.usetex": False,
         "svg.fonttype": "none",  # letters that can be searched and copied
         "svg.hashsalt": "manyheads",  # the same picture is the same file
+        **own,
     }
     with rc_context(settings), warnings.catch_warnings():
         # A letter that no font has is drawn as a box.
@@ -72,11 +66,11 @@ def refuse_ending(path: Path) -> None:
         raise ConfigError(f"the picture {path} must end in .png or .svg")
 
 
-def save_figure(drawn: "Axes | Figure", path: Path) -> None:
+def save_figure(drawn: "Axes | Figure", path: Path, own: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Writes a figure, or the one that axes are in, whole or not at all; its ending chooses the format."""
     refuse_ending(path)
     written = BytesIO()
-    with drawing():
+    with drawing(own):
         # Axes may be in a figure within a figure; the outermost one is its own.
         whole: Any = drawn.figure.figure  # type: ignore
         kind = path.suffix.lower()[1:]
@@ -89,24 +83,31 @@ def save_figure(drawn: "Axes | Figure", path: Path) -> None:
     write_result(path, written.getvalue())
 
 
-def new_axes(
-    inside: tuple[float, float],
-    title: str,
-    *,
-    beside: Sequence[str] = (),
-    below: Sequence[str] = (),
-    right: float = 0.2,
-) -> "Axes":
-    """Axes alone in a figure that leaves `inside` to the drawing and the rest to title, labels and colour bar."""
+def placed(
+    axes: "Axes | None", inside: Size, title: str, beside: Names, below: Names = (), right: float = 0.2
+) -> tuple["Axes", Size]:
+    """Somebody's axes and the room in them, or axes alone in a figure that leaves `inside` to the drawing.
+
+    The rest of that figure is for the title, the labels and a colour bar.
+    """
     from matplotlib.figure import Figure
 
+    if axes is not None:
+        return axes, room_in(axes)
     wide, high = inside
     left = 0.6 + max((breadth(shown(token)) for token in beside), default=0.3)
     longest = max((breadth(shown(token)) for token in below), default=0.2)
     labels = {0: 0.25, 45: 0.75 * longest + 0.2, 90: longest + 0.1}[_slant(below, wide / max(len(below), 1))]
     above = 0.25 + 0.27 * len(wrapped(title, wide).splitlines())
     figure = Figure(figsize=(left + wide + right, above + high + labels + 0.45), layout="constrained")
-    return figure.subplots()
+    return figure.subplots(), inside
+
+
+def line_colours(count: int) -> Any:
+    """A colour for each line; of more than there are to tell apart, from dark to light in their order."""
+    from matplotlib import colormaps
+
+    return colormaps["viridis"](np.linspace(0, 0.92, count)) if count > len(COLOURS) else COLOURS
 
 
 def put_title(axes: "Axes", title: str, wide: float) -> None:
@@ -114,7 +115,7 @@ def put_title(axes: "Axes", title: str, wide: float) -> None:
     axes.set_title(wrapped(title, wide), fontsize=TITLE, parse_math=False, pad=10)
 
 
-def put_tokens(axis: Any, tokens: Sequence[str], pitch: float) -> None:
+def put_tokens(axis: Any, tokens: Names, pitch: float) -> None:
     """Names the places along an axis; where they are too close, every second, third, … of them."""
     size = TOKENS + 2 if pitch >= 0.4 else TOKENS
     step = math.ceil(1.2 * size / 72 / pitch - 0.01)
@@ -126,26 +127,29 @@ def put_tokens(axis: Any, tokens: Sequence[str], pitch: float) -> None:
     axis.set_ticks(places, [shown(tokens[place]) for place in places], **style)
 
 
-def colour_bar(axes: "Axes", image: Any, label: str) -> Any:
+def put_cells(
+    axes: "Axes", inside: Size, values: np.ndarray, rows: Names, columns: Names, label: str, most: float
+) -> Size:
+    """Cells in blue with names along both axes and a bar for their colours; gives the size of a cell."""
+    wide, high = inside[0] / len(columns), inside[1] / len(rows)
+    image = axes.imshow(values, cmap="Blues", vmin=0.0, vmax=most, aspect="auto")
+    put_tokens(axes.xaxis, columns, wide)
+    put_tokens(axes.yaxis, rows, high)
+    colour_bar(axes, image, label)
+    return wide, high
+
+
+def colour_bar(axes: "Axes", image: Any, label: str) -> None:
     """What the colours mean, to the right."""
     wide, high = room_in(axes)
     bar = axes.figure.colorbar(image, ax=axes, pad=0.15 / wide, fraction=0.25 / wide, aspect=high / 0.2)
-    return label_bar(bar, label)
+    label_bar(bar, label)
 
 
-def label_bar(bar: Any, label: str) -> Any:
+def label_bar(bar: Any, label: str) -> None:
     bar.set_label(label, fontsize=LETTERS, parse_math=False)
     bar.ax.tick_params(labelsize=TOKENS)
     bar.outline.set_visible(False)
-    return bar
-
-
-def put_legend(axes: "Axes", drawn: list[Any], labels: Sequence[str], high: float) -> None:
-    """The names of lines, beside them; where they are too many, of every second, third, … one."""
-    step = math.ceil(len(labels) * 1.35 * TOKENS / 72 / high)
-    legend = axes.legend(drawn[::step], labels[::step], loc="upper left", bbox_to_anchor=(1.01, 1.02), fontsize=TOKENS)
-    for text, label in zip(legend.get_texts(), labels[::step], strict=True):
-        text.set(text=shown(label), parse_math=False)
 
 
 def write_in_cells(axes: "Axes", words: list[list[str]], shades: np.ndarray) -> None:
@@ -185,7 +189,7 @@ def wrapped(title: str, wide: float) -> str:
     return "\n".join(fill(line, most, break_on_hyphens=False) for line, most in zip(lines, fitting))
 
 
-def _slant(tokens: Sequence[str], pitch: float) -> int:
+def _slant(tokens: Names, pitch: float) -> int:
     """Degrees by which names below an axis are turned: no more than they must be."""
     if all(breadth(shown(token)) * 1.3 < pitch for token in tokens):
         return 0

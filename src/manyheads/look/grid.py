@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from pathlib import Path
+from string import Template
 from textwrap import wrap
 
 import numpy as np
@@ -21,23 +23,10 @@ GAP = "…"
 MORE, LESS = (37, 99, 235), (217, 95, 2)
 STRONGEST = 0.55  # of a colour, so that the number in front of it stays readable
 
-GRID_CSS = f"""
-.grid {{ --grid-more: {" ".join(map(str, MORE))}; --grid-less: {" ".join(map(str, LESS))}; --grid-line: rgb(128 128 128 / .3);
-  margin: 1rem 0; max-width: 100%; min-width: 0; }}
-.grid figcaption {{ margin-bottom: .4rem; }}
-.grid .formula {{ font-family: "STIX Two Math", "Cambria Math", Cambria, Georgia, serif; font-style: italic; opacity: .8;
-  margin-left: .7em; overflow-wrap: anywhere; }}
-.grid .note {{ margin: .4rem 0 0; font-size: .9em; opacity: .8; max-width: 44em; }}
-.grid .box {{ overflow-x: auto; max-width: 100%; }}
-.grid table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9em; }}
-.grid th {{ font-weight: 600; padding: .25rem .55rem; white-space: pre; }}
-.grid thead th {{ text-align: right; border-bottom: 1px solid var(--grid-line); }}
-.grid tbody th {{ text-align: left; border-right: 1px solid var(--grid-line); }}
-.grid tr > :first-child {{ position: sticky; left: 0; background: var(--grid-paper, transparent); }}
-.grid td {{ text-align: right; padding: .25rem .55rem; white-space: pre; border: 1px solid rgb(128 128 128 / .12); }}
-.grid .more {{ background: rgb(var(--grid-more) / var(--shade)); }}
-.grid .less {{ background: rgb(var(--grid-less) / var(--shade)); }}
-""".strip()  # noqa: E501
+FILES = Path(__file__).with_name("page_files")
+GRID_CSS = Template((FILES / "grid.css").read_text(encoding="utf-8").strip()).substitute(
+    more=" ".join(map(str, MORE)), less=" ".join(map(str, LESS))
+)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """Heads switched off for a while."""
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.parts import attentions, refuse_unknown_heads
+from manyheads.look.parts import attentions, refuse_unknown
 from manyheads.nn.parts import Part
 from manyheads.ops.attention import Kernel
 
@@ -22,15 +22,11 @@ def heads_off(model: nn.Module, heads: Collection[Head]) -> Iterator[None]:
     A head is (layer, head), counted from 0; of a translator, which has three attentions, (kind, layer, head) with the
     kind encoder, decoder or cross.
     """
-    chosen = by_part(model, heads)
-    kernels = [part.module.kernel for part, _ in chosen]
-    try:
-        for part, off in chosen:
+    with ExitStack() as after:
+        for part, off in by_part(model, heads):
+            after.callback(setattr, part.module, "kernel", part.module.kernel)
             part.module.kernel = Without(off, part.module.kernel)
         yield
-    finally:
-        for (part, _), kernel in zip(chosen, kernels):
-            part.module.kernel = kernel
 
 
 def head_named(name: str) -> Head:
@@ -48,10 +44,8 @@ def by_part(model: nn.Module, heads: Collection[Head]) -> list[tuple[Part, list[
     found: dict[str, tuple[Part, list[int]]] = {}
     for kind, layer, head in (_named(head, kinds) for head in heads):
         layers = [part for part in parts if part.kind == kind]
-        if not 0 <= layer < len(layers):
-            raise ConfigError(f"there is no layer {layer}; the model has {len(layers)}, counted from 0")
+        refuse_unknown(layers, [layer], [head])
         part = layers[layer]
-        refuse_unknown_heads(part, [head])
         found.setdefault(part.name, (part, []))[1].append(part.module.numbers.index(head))
     return [(part, sorted({*numbers})) for part, numbers in found.values()]
 

@@ -13,15 +13,6 @@ from manyheads.nn.cache import Cache
 
 
 @dataclass(frozen=True)
-class Steps:
-    """How the queries of a call are laid out: so many rows of so many positions, some of them beams of one sentence."""
-
-    rows: int
-    positions: int
-    beams: int
-
-
-@dataclass(frozen=True)
 class _Piece:
     """One call through a cache."""
 
@@ -46,24 +37,26 @@ class Joined:
         self.cache, self.groups, self.own = cache, groups, own
         self._pieces: list[_Piece] = []
         self._parts: list[Tensor] = []
-        self._steps: Steps | None = None
+        self._layout = (0, 0, 1)
         self._start: int | Tensor = 0
         self._settled: Tensor | None = None
 
-    def about_to(self, steps: Steps) -> None:
-        """Called before a call: where its queries stand, which the model changes behind it."""
-        self._steps = steps
+    def about_to(self, rows: int, positions: int, beams: int) -> None:
+        """Called before a call: so many rows of so many positions, some of them beams of one sentence.
+
+        Where the queries stand is kept here, since the model changes it behind the call.
+        """
+        self._layout = rows, positions, beams
         if self.cache is not None:
             start = self.cache.start
             self._start = start if isinstance(start, int) else start.clone()
 
     def add(self, weights: Tensor) -> None:
         """Takes the weights of a call, as its kernel has them."""
-        assert self._steps is not None
         if self.groups is not None:
             self._parts.append(weights)
             return
-        weights_RHQK = _by_rows(weights, self._steps)
+        weights_RHQK = _by_rows(weights, *self._layout)
         if self.cache is None:
             self._settled = weights_RHQK
         else:
@@ -136,12 +129,12 @@ def _came_from(row: int, beams_NK: Tensor | None, sentences: Tensor | None, beam
     return sentence * beams + beam
 
 
-def _by_rows(weights: Tensor, steps: Steps) -> Tensor:
+def _by_rows(weights: Tensor, rows: int, positions: int, beams: int) -> Tensor:
     """[R, H, Q, K]: rows that shared keys, and were queries of one sentence, as rows again."""
-    shared = steps.rows // weights.shape[0]
+    shared = rows // weights.shape[0]
     if shared > 1:
-        weights = weights.unflatten(2, (shared, steps.positions)).transpose(1, 2).flatten(0, 1)
-    if steps.beams > 1:
+        weights = weights.unflatten(2, (shared, positions)).transpose(1, 2).flatten(0, 1)
+    if beams > 1:
         # Keys stand by position, then by beam; of each position a beam sees its own ancestor's alone.
-        weights = weights.unflatten(3, (-1, steps.beams)).sum(dim=-1)
+        weights = weights.unflatten(3, (-1, beams)).sum(dim=-1)
     return weights

@@ -37,12 +37,7 @@ MASKED_SCALED = [
     ["1.7500", "-2.8750", "6.2500", "-0.2500"],
     ["-0.2500", "1.3750", "-0.2500", "3.2500"],
 ]
-MASKED = [
-    ["0.5000", "-1e9", "-1e9", "-1e9"],
-    ["-0.8750", "1.8125", "-1e9", "-1e9"],
-    ["1.7500", "-2.8750", "6.2500", "-1e9"],
-    ["-0.2500", "1.3750", "-0.2500", "3.2500"],
-]
+MASKED = [[*row[: place + 1], *["-1e9"] * (3 - place)] for place, row in enumerate(MASKED_SCALED)]
 MASKED_WEIGHTS = [
     ["1.0000", "0.0000", "0.0000", "0.0000"],
     ["0.0000", "1.0000", "0.0000", "0.0000"],
@@ -58,7 +53,8 @@ I_WANT_TO_SLEEP = ["I", "want", "to", "sleep"]
 DRAWN_SCORES, DRAWN_WEIGHTS = [["95"], ["13"], ["35"], ["72"]], [["0.6"], ["0.05"], ["0.1"], ["0.25"]]
 
 SAME = "The slide prints these numbers."
-ON_THE_SLIDE = "on the slide"
+ROOT = "d = 2 and √2 = 1.4142."
+ONE_TO_FOUR = ["1", "2", "3", "4"]
 
 
 def lecture_walk() -> Walk:
@@ -76,29 +72,30 @@ def numbers_of(printed: Printed) -> np.ndarray:
     return np.array([[float(cell) for cell in row] for row in printed])
 
 
-def scaled_scores(queries: Tensor, keys: Tensor) -> Tensor:
-    """q kᵀ / √d."""
-    return queries @ keys.mT / queries.shape[-1] ** 0.5
-
-
 def _ours(title: str, numbers: Tensor, rows: list[str], columns: list[str], formula: str, note: str = "") -> Grid:
     # Halves and quarters are exact with two digits, whatever came through a softmax or a root is not.
     digits = 2 if bool((numbers * 4 == (numbers * 4).round()).all()) else 4
     return of_numbers(title, numbers.numpy(), rows, columns, digits=digits, formula=formula, note=note)
 
 
-def _slide(printed: Printed, rows: list[str], columns: list[str], reason: str, title: str = ON_THE_SLIDE) -> Grid:
+def _slide(printed: Printed, rows: list[str], columns: list[str], reason: str, title: str = "on the slide") -> Grid:
     numbers = numbers_of(printed)
     shades = shades_of(np.where(numbers < -1e8, 0.0, numbers))
     return Grid(title, [list(row) for row in printed], rows, columns, shades, note=reason)
 
 
-def _dimensions(width: int) -> list[str]:
-    return [str(number) for number in range(1, width + 1)]
+def _steps(rows: list[str], keys: list[str], *steps: tuple) -> list[tuple[Grid, ...]]:
+    """Each step with its title, numbers, formula and note, and beside it what a slide prints instead, and why."""
+    found = []
+    for title, numbers, formula, note, *slide in steps:
+        columns = keys if numbers.shape[1] == len(keys) else ONE_TO_FOUR[: numbers.shape[1]]
+        printed = [_slide(slide[0], rows, columns, slide[1])] if slide else []
+        found.append((_ours(title, numbers, rows, columns, formula, note), *printed))
+    return found
 
 
 def _translation() -> Section:
-    rows, columns, two = DIE_KATZE, THE_CAT_DANCED, _dimensions(2)
+    rows, columns, two = DIE_KATZE, THE_CAT_DANCED, ONE_TO_FOUR[:2]
     weights = attention_weights(QUERIES[None, None], KEYS[None, None])[0, 0]
     found = reference(QUERIES[None, None], KEYS[None, None], KEYS[None, None])[0, 0]
     return Section(
@@ -111,18 +108,13 @@ def _translation() -> Section:
                 _ours("K", KEYS, columns, two, "", _TRANSPOSED),
                 _ours("V", KEYS, columns, two, "", "The values; in this example they are the keys."),
             ),
-            (_ours("scores", QUERIES @ KEYS.mT, rows, columns, "Q Kᵀ", f"How well each key fits each query. {SAME}"),),
-            (
-                _ours("scaled", scaled_scores(QUERIES, KEYS), rows, columns, "Q Kᵀ / √d", "d = 2 and √2 = 1.4142."),
-                _slide(SCALED, rows, columns, _DIVIDED_BY_3),
-            ),
-            (
-                _ours("weights", weights, rows, columns, "softmax(Q Kᵀ / √d)", "Each row sums to 1."),
-                _slide(WEIGHTS, rows, columns, _CUT_AND_ROUNDED),
-            ),
-            (
-                _ours("output", found, rows, two, "softmax(Q Kᵀ / √d) V", "For each query its mixture of the values."),
-                _slide(OUT, rows, two, _CUT),
+            *_steps(
+                rows,
+                columns,
+                ("scores", QUERIES @ KEYS.mT, "Q Kᵀ", f"How well each key fits each query. {SAME}"),
+                ("scaled", QUERIES @ KEYS.mT / 2**0.5, "Q Kᵀ / √d", ROOT, SCALED, _DIVIDED_BY_3),
+                ("weights", weights, "softmax(Q Kᵀ / √d)", "Each row sums to 1.", WEIGHTS, _CUT_AND_ROUNDED),
+                ("output", found, "softmax(Q Kᵀ / √d) V", "For each query its mixture of the values.", OUT, _CUT),
             ),
             (Grid("the sums that lead there, as the slide writes them", SUMS, rows, two, note=_MIXED_ROWS),),
         ],
@@ -150,8 +142,8 @@ _MIXED_ROWS = (
 
 
 def _masked() -> Section:
-    names, two = FOUR_TOKENS, _dimensions(2)
-    scaled = scaled_scores(TOKENS, TOKENS)
+    names, scaled = FOUR_TOKENS, TOKENS @ TOKENS.mT / 2**0.5
+    bits = [[str(int(cell)) for cell in row] for row in LOOK_BACK.tolist()]
     tokens = TOKENS[None, None]
     weights = attention_weights(tokens, tokens, mask=LOOK_BACK)[0, 0]
     found = reference(tokens, tokens, tokens, mask=LOOK_BACK)[0, 0]
@@ -162,43 +154,27 @@ def _masked() -> Section:
         "Queries, keys and values are the same vectors here.",
         [
             (
-                _ours("Q = K = V", TOKENS, names, two, "", "A vector for each token."),
-                Grid("mask", _bits(LOOK_BACK), names, names, LOOK_BACK.float().numpy(), note=_SPELLING),
+                _ours("Q = K = V", TOKENS, names, ONE_TO_FOUR[:2], "", "A vector for each token."),
+                Grid("mask", bits, names, names, LOOK_BACK.float().numpy(), note=_SPELLING),
             ),
-            (_ours("scores", TOKENS @ TOKENS.mT, names, names, "Q Kᵀ", SAME),),
-            (
-                _ours("scaled", scaled, names, names, "Q Kᵀ / √d", "d = 2 and √2 = 1.4142."),
-                _slide(MASKED_SCALED, names, names, _DIVIDED_BY_4),
-            ),
-            (
-                _ours("masked", hidden, names, names, "-∞ where the mask is 0", "What is behind cannot be looked at."),
-                _slide(MASKED, names, names, _MASKED_SCALED),
-            ),
-            (
-                _ours("weights", weights, names, names, "softmax(masked)", "What is hidden gets no weight at all."),
-                _slide(MASKED_WEIGHTS, names, names, _UNSCALED),
-            ),
-            (
-                _ours(
-                    "output",
-                    found,
-                    names,
-                    two,
-                    "softmax(masked) V",
-                    "Each token stays near itself, where its weight is.",
-                ),
-                _slide(MASKED_OUT, names, two, _UNSCALED_OUT),
+            *_steps(
+                names,
+                names,
+                ("scores", TOKENS @ TOKENS.mT, "Q Kᵀ", SAME),
+                ("scaled", scaled, "Q Kᵀ / √d", ROOT, MASKED_SCALED, _DIVIDED_BY_4),
+                ("masked", hidden, "-∞ where the mask is 0", _BEHIND, MASKED, _MASKED_SCALED),
+                ("weights", weights, "softmax(masked)", _HIDDEN, MASKED_WEIGHTS, _UNSCALED),
+                ("output", found, "softmax(masked) V", _NEAR, MASKED_OUT, _UNSCALED_OUT),
             ),
         ],
     )
 
 
-def _bits(mask: Tensor) -> list[list[str]]:
-    return [[str(int(cell)) for cell in row] for row in mask.tolist()]
-
-
 _SPELLING = "1: may look. The slide labels the last token tantze; the word is tanzte, as on the slides before."
 _DIVIDED_BY_4 = "The slide divides by 4, again the number of keys, where its formula divides by √d = √2."
+_BEHIND = "What is behind cannot be looked at."
+_HIDDEN = "What is hidden gets no weight at all."
+_NEAR = "Each token stays near itself, where its weight is."
 _MASKED_SCALED = (
     "The slide masks its scaled scores, which are those divided by 4; its pseudo-code masks the scores before scaling. "
     "That it fills with -1e9 and not with -∞ changes nothing: the softmax of both is 0."
@@ -211,15 +187,15 @@ _UNSCALED_OUT = "From those weights with all their digits, in single precision: 
 
 
 def _match() -> Section:
-    names, four = ["match", "stranger"], _dimensions(4)
+    names = ["match", "stranger"]
     weights = attention_weights(QUERY[None, None], MATCH_AND_STRANGER[None, None])[0, 0]
     return Section(
         "A dot product tells a match from a stranger",
         "A key that points the way of the query gives a large product, another a small one.",
         [
             (
-                _ours("query", QUERY, ["q"], four, "q"),
-                _ours("keys", MATCH_AND_STRANGER, names, four, "k"),
+                _ours("query", QUERY, ["q"], ONE_TO_FOUR, "q"),
+                _ours("keys", MATCH_AND_STRANGER, names, ONE_TO_FOUR, "k"),
             ),
             (
                 _ours("products", QUERY @ MATCH_AND_STRANGER.mT, ["q"], names, "q · k = Σ qᵢ kᵢ", SAME),

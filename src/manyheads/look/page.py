@@ -16,9 +16,9 @@ import numpy as np
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import write_result
+from manyheads.look.grid import FILES
 from manyheads.look.views import View, views_of
 
-FILES = Path(__file__).with_name("page_files")
 LARGEST_PAGE = 25_000_000
 EXACT_WEIGHTS = 200_000  # as many as stay under about a megabyte when each is kept as it is
 LEVELS = (255, 127, 63)
@@ -97,11 +97,16 @@ def build_page(
         "picture": picture,
         "levels": levels,
     }
+    # Each script under the name by which the others import it, so that several plain files need no build step.
+    scripts = {
+        f"manyheads/{path.stem}": f"data:text/javascript;base64,{b64encode(path.read_bytes()).decode()}"
+        for path in sorted(FILES.glob("*.js"))
+    }
     parts = {
         "title": _references(escape(title)),
         "subtitle": _references(escape(subtitle)),
         "style": (FILES / "page.css").read_text(encoding="utf-8"),
-        "modules": json.dumps({"imports": dict(_modules())}),
+        "modules": json.dumps({"imports": scripts}),
         "panels": _references(panels),
         "precision": _precision(levels),
         # A token may read </script>, which would end the block that it stands in.
@@ -132,23 +137,12 @@ def _described(view: View, picture: dict[str, Any] | None) -> dict[str, Any]:
     """All of a view but its weights."""
     tokens = picture and picture["special"] + picture["rows"] * picture["columns"]
     return {
-        "kind": view.kind,
-        "title": view.title,
-        "rows": view.rows,
-        "columns": view.columns,
-        "layers": view.layers,
-        "heads": view.heads,
+        **{name: getattr(view, name) for name in ("kind", "title", "rows", "columns", "layers", "heads")},
         "removed": np.argwhere(view.weights.max(axis=(2, 3)) <= 0).tolist(),  # places of layers and heads
         "rollout": view.kind.endswith(" rollout"),
         "rowsArePatches": len(view.rows) == tokens,
         "columnsArePatches": len(view.columns) == tokens,
     }
-
-
-def _modules() -> Iterator[tuple[str, str]]:
-    """Each script under the name by which the others import it, so that several plain files need no build step."""
-    for path in sorted(FILES.glob("*.js")):
-        yield f"manyheads/{path.stem}", "data:text/javascript;base64," + b64encode(path.read_bytes()).decode()
 
 
 def _references(html: str) -> str:

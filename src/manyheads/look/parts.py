@@ -31,7 +31,7 @@ def attentions(model: nn.Module) -> list[Part]:
 
 
 def refuse_unknown(parts: Collection[Part], layers: Collection[int] | None, heads: Collection[int] | None) -> None:
-    """Layers and heads that do not exist are refused."""
+    """Layers and heads that do not exist, or no longer, are refused."""
     for name, asked in (("layers", layers), ("heads", heads)):
         if isinstance(asked, int) or (asked is not None and not asked):
             raise ConfigError(f"{name} is {asked!r}; give a list of those to look at, such as [0], or nothing for all")
@@ -40,20 +40,12 @@ def refuse_unknown(parts: Collection[Part], layers: Collection[int] | None, head
         if not 0 <= layer < most:
             raise ConfigError(f"there is no layer {layer}; the model has {most}, counted from 0")
     for part in parts:
-        if layers is None or part.layer in layers:
-            refuse_unknown_heads(part, heads or ())
-
-
-def refuse_unknown_heads(part: Part, heads: Collection[int]) -> None:
-    """Heads that an attention does not have, or no longer, are refused."""
-    numbers = part.module.numbers
-    for head in heads:
-        if head not in numbers:
-            whole = not part.module.removed
-            there = (
-                f"{len(numbers)}, counted from 0" if whole else f"{', '.join(map(str, numbers))}; others were removed"
-            )
-            raise ConfigError(f"there is no head {head} in {title_of(part)}, which has {there}")
+        numbers = part.module.numbers
+        for head in heads or ():
+            if head not in numbers and (layers is None or part.layer in layers):
+                left = f"{', '.join(map(str, numbers))}; others were removed"
+                there = left if part.module.removed else f"{len(numbers)}, counted from 0"
+                raise ConfigError(f"there is no head {head} in {title_of(part)}, which has {there}")
 
 
 def of_heads(given: Tensor | None, places: list[int]) -> Tensor | None:

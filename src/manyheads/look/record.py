@@ -1,7 +1,7 @@
 """Attention weights while the fast kernel runs.  Shapes:  B batch  H heads  Q query positions  K key positions"""
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from html import escape
 from typing import Any
 from weakref import WeakSet
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import warn
-from manyheads.look.joining import Joined, Steps
+from manyheads.look.joining import Joined
 from manyheads.look.parts import attentions, of_heads, refuse_unknown
 from manyheads.nn.cache import Cache
 from manyheads.nn.parts import Part
@@ -36,20 +36,14 @@ def recorded_attention(
     refuse_unknown(parts, layers, heads)
     chosen = [part for part in parts if layers is None or part.layer in layers]
     recording = Recording(chosen, None if heads is None else sorted({*heads}))
-    kernels = [part.module.kernel for part in chosen]
-    hooks = []
-    try:
+    with ExitStack() as after:
+        after.callback(recording.finish)  # at the very end
         for part in chosen:
             watching = Watching(recording, part)
+            after.callback(setattr, part.module, "kernel", part.module.kernel)
             part.module.kernel = watching
-            hooks.append(part.module.register_forward_pre_hook(watching.about_to, with_kwargs=True))
+            after.callback(part.module.register_forward_pre_hook(watching.about_to, with_kwargs=True).remove)
         yield recording
-    finally:
-        for hook in hooks:
-            hook.remove()
-        for part, kernel in zip(chosen, kernels):
-            part.module.kernel = kernel
-        recording.finish()
     if recording.gross:
         warn(
             f"the kernel's output was up to {recording.largest_difference:.2g} from that of the formula: it computes "
@@ -149,7 +143,7 @@ class Watching:
             calls.pop(self.name, None)  # so that names stand in the order in which they ran
             calls[self.name] = Joined(cache, groups, own)
         beams = cache.beams if cache is not None and own else 1
-        calls[self.name].about_to(Steps(rows, positions, beams))
+        calls[self.name].about_to(rows, positions, beams)
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, *, dropout: float = 0.0, **options: Any) -> Tensor:
         out = self.kernel(q, k, v, dropout=dropout, **options)
@@ -175,11 +169,10 @@ class Watching:
         bias = None if bias is None else bias.float()
         weights = attention_weights(q.float(), k.float(), mask=mask, bias=bias, causal=causal, scale=scale)
         # Heads that are switched off give zeros, whatever they look at.
-        silent = self.off
-        heard = [place for place, head in enumerate(heads) if head not in silent]
+        heard = [place for place, head in enumerate(heads) if head not in self.off]
         if out is not None and out.numel() and heard:
             expected = weights @ v.float()
-            self.recording.compare(*((out[:, heard], expected[:, heard]) if silent else (out, expected)))
+            self.recording.compare(*((out[:, heard], expected[:, heard]) if self.off else (out, expected)))
         self.recording._calls[self.name].add(weights)
 
 

@@ -3,50 +3,34 @@
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Protocol
+from typing import Any
 
-from manyheads.core.errors import MissingExtra
-from manyheads.look.drawing import refuse_ending
+from manyheads.look.drawing import drawing, save_figure
 
+SETTINGS = {"font.size": 16, "axes.axisbelow": True, "hatch.linewidth": 1.5}
 # The sign of confidence less accuracy, what it is called, its colour, which the colour-blind tell apart, and hatching.
 TOO_SURE = (1, "too confident", "#d55e00", "//")
 NOT_SURE_ENOUGH = (-1, "not confident enough", "#009e73", "\\\\")
 
 
-class Bin(Protocol):
-    """What is drawn of the examples whose confidence is between two bounds."""
+def reliability(bins: Sequence[Any], calibration_error: float, path: Path, title: str) -> None:
+    """Saves a reliability diagram: accuracy by confidence above, the examples in each bin of confidence below.
 
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def accuracy(self) -> float: ...
-
-
-def reliability(bins: Sequence[Bin], calibration_error: float, path: Path, title: str) -> None:
-    """Saves a reliability diagram: accuracy by confidence above, the examples in each bin of confidence below."""
-    refuse_ending(path)
-    try:
-        from matplotlib import rc_context
+    A bin has the bounds of its confidence, low and high, the count of its examples, their mean confidence and accuracy.
+    """
+    with drawing(SETTINGS):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("matplotlib", "look", "A picture") from None
-    with rc_context({"font.size": 16, "axes.axisbelow": True, "hatch.linewidth": 1.5}):
+
         figure = Figure(figsize=(9, 8), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(4, 1))
         # A title is the user's text, in which a $ is a dollar and not the beginning of a formula.
         figure.suptitle(f"{fill(title, 60)}\nECE {100 * calibration_error:.1f} %", parse_math=False)
         _draw_accuracy(above, bins)
         _draw_counts(below, bins)
-        figure.savefig(path, dpi=150)
+    save_figure(figure, path, SETTINGS)
 
 
-def _draw_accuracy(axes: Any, bins: Sequence[Bin]) -> None:
+def _draw_accuracy(axes: Any, bins: Sequence[Any]) -> None:
     """Bars of accuracy against the diagonal; what lies between accuracy and mean confidence is hatched."""
     lows, highs = [each.low for each in bins], [each.high for each in bins]
     accuracies = [each.accuracy for each in bins]
@@ -64,7 +48,7 @@ def _draw_accuracy(axes: Any, bins: Sequence[Bin]) -> None:
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 
 
-def _draw_counts(axes: Any, bins: Sequence[Bin]) -> None:
+def _draw_counts(axes: Any, bins: Sequence[Any]) -> None:
     """How many examples each bar of accuracy stands for."""
     _bars(axes, bins, [each.count for each in bins], color="#bbbbbb", edgecolor="#555555")
     axes.set(xlabel="confidence (highest probability)", ylabel="examples")
@@ -72,7 +56,7 @@ def _draw_counts(axes: Any, bins: Sequence[Bin]) -> None:
     axes.yaxis.set_major_formatter("{x:,.0f}")
 
 
-def _bars(axes: Any, bins: Sequence[Bin], heights: Sequence[float], **style: Any) -> None:
+def _bars(axes: Any, bins: Sequence[Any], heights: Sequence[float], **style: Any) -> None:
     """A bar as wide as its bin for each."""
     lows = [each.low for each in bins]
     axes.bar(lows, heights, [each.high - each.low for each in bins], align="edge", **style)

@@ -29,11 +29,9 @@ def recorded_residuals(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         for name, part in model.named_modules():
             if isinstance(blocks := getattr(part, "blocks", None), nn.ModuleList):
                 recorder = _Recorder(table.setdefault(attention_kind(name), []))
-                hook = blocks[0].register_forward_pre_hook(recorder.begin, with_kwargs=True)
-                hooks.callback(hook.remove)
+                hooks.callback(blocks[0].register_forward_pre_hook(recorder.begin, with_kwargs=True).remove)
                 for number, block in enumerate(blocks, start=1):
-                    hook = block.register_forward_hook(partial(recorder.behind, number))
-                    hooks.callback(hook.remove)
+                    hooks.callback(block.register_forward_hook(partial(recorder.behind, number)).remove)
         if not table:
             raise ConfigError(f"{type(model).__name__} has no blocks between which states could be recorded")
         yield table
@@ -62,28 +60,24 @@ class _Recorder:
         # A cache that was emptied begins anew; one that was cut goes on from where it ends now.
         if cache is not None and cache is self.cache and cache.length > self.start:
             self.kept = cache.length - self.start
-            self._refuse_moved_rows(len(state))
+            # Positions can only be added to rows that are where they were and as long as each other.
+            rows = len(state)
+            if cache.beams > 1 or rows != len(self.states[0]) or (rows > 1 and cache.lengths is not None):
+                raise ConfigError(
+                    "the states of beams and of texts that differ in length cannot be joined step by step; "
+                    "record one text at a time, or a call with the finished texts"
+                )
         else:
             self.states.clear()
             self.cache, self.start, self.kept = cache, cache.length if cache is not None else 0, 0
-        self._keep(0, state)
+        self.behind(0, block, arguments, state)
 
     def behind(self, number: int, block: nn.Module, arguments: tuple, state: Tensor) -> None:
-        self._keep(number, state)
-
-    def _keep(self, number: int, state: Tensor) -> None:
+        """Keeps the state behind so many blocks."""
         state = state.detach()
         if self.kept:
             state = torch.cat([self.states[number][:, : self.kept], state], dim=1)
         self.states[number : number + 1] = [state]
-
-    def _refuse_moved_rows(self, rows: int) -> None:
-        """Positions can only be added to rows that are where they were and as long as each other."""
-        if self.cache.beams > 1 or rows != len(self.states[0]) or (rows > 1 and self.cache.lengths is not None):
-            raise ConfigError(
-                "the states of beams and of texts that differ in length cannot be joined step by step; "
-                "record one text at a time, or a call with the finished texts"
-            )
 
 
 def reader(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
@@ -103,15 +97,13 @@ def lens(states: list[Tensor], read: Callable[[Tensor], Tensor], count: int) -> 
     Both are [L + 1, T, count], of the first row of a batch, the likeliest first.
     """
     _refuse_none(states)
-    ids, probabilities = [], []
+    found = []
     for state in states:  # one at a time, since [T, V] may be all that fits
         likely = read(state[:1])[0].float().softmax(dim=-1)
         if not 1 <= count <= likely.shape[-1]:
             raise ConfigError(f"{count} of {likely.shape[-1]} tokens were asked for; ask for 1 to {likely.shape[-1]}")
-        best = likely.topk(count, dim=-1)
-        ids.append(best.indices)
-        probabilities.append(best.values)
-    return torch.stack(ids), torch.stack(probabilities)
+        found.append(likely.topk(count, dim=-1))
+    return torch.stack([best.indices for best in found]), torch.stack([best.values for best in found])
 
 
 def residual_norms(states: list[Tensor]) -> Tensor:

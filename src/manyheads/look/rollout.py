@@ -15,9 +15,8 @@ def rollout(weights_LHQK: np.ndarray) -> np.ndarray:
     layers multiply from the bottom up. A row that looks at nothing keeps its own state whole.
     """
     if weights_LHQK.ndim != 4 or weights_LHQK.shape[2] != weights_LHQK.shape[3]:
-        raise ConfigError(
-            f"rollout follows self-attention, [layers, heads, tokens, tokens]; these weights are {_sizes(weights_LHQK)}"
-        )
+        wanted = "rollout follows self-attention, [layers, heads, tokens, tokens]"
+        raise ConfigError(f"{wanted}; these weights are {list(weights_LHQK.shape)}")
     kept_QK = np.eye(weights_LHQK.shape[2])
     reached_QK, rolled = kept_QK, []
     for found_QK in weights_LHQK.mean(axis=1, dtype=np.float64):
@@ -34,13 +33,8 @@ def cross_rollout(cross_LHQK: np.ndarray, encoder_LHKK: np.ndarray) -> np.ndarra
     That is what the cross-attention of a layer finds on average, followed through all layers of the encoder.
     """
     rolled_LKK = rollout(encoder_LHKK)
-    if cross_LHQK.ndim != 4 or cross_LHQK.shape[3] != encoder_LHKK.shape[3]:
-        raise ConfigError(
-            f"cross-attention over {encoder_LHKK.shape[3]} source tokens is [layers, heads, tokens, "
-            f"{encoder_LHKK.shape[3]}]; these weights are {_sizes(cross_LHQK)}"
-        )
+    tokens = encoder_LHKK.shape[3]
+    if cross_LHQK.ndim != 4 or cross_LHQK.shape[3] != tokens:
+        wanted = f"cross-attention over {tokens} source tokens is [layers, heads, tokens, {tokens}]"
+        raise ConfigError(f"{wanted}; these weights are {list(cross_LHQK.shape)}")
     return (cross_LHQK.mean(axis=1, dtype=np.float64) @ rolled_LKK[-1]).astype(np.float32)
-
-
-def _sizes(weights: np.ndarray) -> str:
-    return f"[{', '.join(map(str, weights.shape))}]"

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,8 @@ def head_statistics(view: View) -> list[HeadStatistics]:
     "nowhere".
     """
     square = attention_kind(view.kind) != "cross" and len(view.rows) == len(view.columns)
-    may_QK = _may_look(view.weights, square)
+    causal = square and not np.triu(view.weights, 1).any()
+    may_QK = np.tri(len(view.rows), dtype=bool) if causal else np.ones(view.weights.shape[2:], dtype=bool)
     places = _places(view.columns, len(view.rows), square)
     return [
         _of_head(layer, head, weights_QK.astype(np.float64), may_QK, places, square)
@@ -75,7 +77,6 @@ def head_statistics(view: View) -> list[HeadStatistics]:
 
 
 def _of_head(layer: int, head: int, weights_QK, may_QK, places: dict[str, np.ndarray], square: bool) -> HeadStatistics:
-    """The statistics of one head."""
     counted = (weights_QK.sum(axis=1) > 0) & (may_QK.sum(axis=1) > 1)
     if not counted.any():  # texts of one token
         counted = weights_QK.sum(axis=1) > 0
@@ -86,27 +87,13 @@ def _of_head(layer: int, head: int, weights_QK, may_QK, places: dict[str, np.nda
     found = {name: _share(rows, place[counted]) for name, place in places.items()}
     chances = {name: _share(even, place[counted]) for name, place in places.items()}
     order = None if square else _order(rows, numbers)
-    away = np.abs(numbers[:, None] - np.arange(rows.shape[1]))
-    if not len(rows):
-        looks = "nowhere"
-    else:
+    distance = _share(rows, np.abs(numbers[:, None] - np.arange(rows.shape[1]))) if square else None
+    looks = "nowhere"
+    if len(rows):
         surest = _beyond(float(rows.max(axis=1).mean()), float(even.max(axis=1).mean()))
         looks = _word({name: _beyond(found[name], chances[name]) for name in found}, relative, surest, order)
-    return HeadStatistics(
-        layer=layer,
-        head=head,
-        entropy=entropy,
-        relative_entropy=relative,
-        distance=_share(rows, away) if square else None,
-        previous=found.get("previous"),
-        itself=found.get("itself"),
-        next=found.get("next"),
-        first=found.get("first"),
-        punctuation=found["punctuation"],
-        separators=found["separators"],
-        order=order,
-        looks=looks,
-    )
+    shares: dict[str, Any] = {name: found.get(name) for name in PLACES}
+    return HeadStatistics(layer, head, entropy, relative, distance, order=order, looks=looks, **shares)
 
 
 def _word(places: dict[str, float], relative: float | None, surest: float, order: float | None) -> str:
@@ -121,21 +108,12 @@ def _word(places: dict[str, float], relative: float | None, surest: float, order
     return "in order" if order is not None and order >= ORDERLY else "at one place"
 
 
-def _may_look(weights_LHQK: np.ndarray, square: bool) -> np.ndarray:
-    """[Q, K]: at which columns a row may look."""
-    rows, columns = weights_LHQK.shape[2:]
-    causal = square and not np.triu(weights_LHQK, 1).any()
-    return np.tri(rows, dtype=bool) if causal else np.ones((rows, columns), dtype=bool)
-
-
 def _places(columns: list[str], rows: int, square: bool) -> dict[str, np.ndarray]:
     """[Q, K] for each of PLACES that there can be: the columns that are there, seen from each row."""
-    size = len(columns)
     found = {}
     if square:
-        found = {name: np.eye(size, k=step) for name, step in (("previous", -1), ("itself", 0), ("next", 1))}
-        found["first"] = np.zeros((size, size))
-        found["first"][:, 0] = 1
+        found = {name: np.eye(rows, k=step) for name, step in (("previous", -1), ("itself", 0), ("next", 1))}
+        found["first"] = np.tile(np.eye(1, rows), (rows, 1))
     for name, belongs in (("separators", is_separator), ("punctuation", is_punctuation)):
         found[name] = np.tile([float(belongs(token)) for token in columns], (rows, 1))
     return found

@@ -6,7 +6,6 @@ Shapes:  H heads  Q query positions  K key positions  D head width  E value widt
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -100,23 +99,21 @@ def followed(model: nn.Module, part: Part) -> Iterator[Trace]:
     watched = {*block.children(), *part.module.children()}
     for stack in stacks:
         watched |= {*stack.children(), *stack.blocks}  # type: ignore
+
+    def passed(module: nn.Module, given: tuple[Tensor, ...], gave: Tensor) -> None:
+        if not isinstance(module, nn.Dropout):
+            trace.passages.append(Passage(module, given[0][0].detach(), gave[0].detach()))
+
+    def recording(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+        trace.kernel = {"q": q, "k": k, "v": v, "mixed": kernel(q, k, v, **options), **options}
+        return trace.kernel["mixed"]
+
     with ExitStack() as hooks:
         for module in watched:
-            hooks.callback(module.register_forward_hook(partial(_passed, trace)).remove)
+            hooks.callback(module.register_forward_hook(passed).remove)
         hooks.callback(setattr, part.module, "kernel", kernel)
-        part.module.kernel = partial(_recording, trace, kernel)
+        part.module.kernel = recording
         yield trace
-
-
-def _passed(trace: Trace, module: nn.Module, given: tuple[Tensor, ...], gave: Tensor) -> None:
-    if not isinstance(module, nn.Dropout):
-        trace.passages.append(Passage(module, given[0][0].detach(), gave[0].detach()))
-
-
-def _recording(trace: Trace, kernel, q, k, v, *, mask, bias, causal, dropout) -> Tensor:
-    mixed = kernel(q, k, v, mask=mask, bias=bias, causal=causal, dropout=dropout)
-    trace.kernel = {"q": q, "k": k, "v": v, "mask": mask, "bias": bias, "causal": causal, "mixed": mixed}
-    return mixed
 
 
 def _of_head(given: Tensor | None, place: int) -> Tensor | None:

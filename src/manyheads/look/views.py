@@ -66,10 +66,10 @@ def views_of(weights: Any, tokens: Sequence[str], source: Sequence[str] | None =
     if isinstance(weights, Recording):
         kinds = {part.kind for part in weights.parts.values()}
         return recorded_views(weights, labels, row=row)
-    table = weights if isinstance(weights, Mapping) else {"self": weights}
+    table = weights if isinstance(weights, Mapping) else {"self": [*weights]}
     by_kind: dict[str, list[np.ndarray]] = {}
     for name, found in table.items():
-        layers = found if isinstance(found, list | tuple) else _layers(found, many=not isinstance(weights, Mapping))
+        layers = found if isinstance(found, list | tuple) else [found]
         by_kind.setdefault(attention_kind(name), []).extend(_one(each, row) for each in layers)
     kinds = {kind for kind, found in by_kind.items() if found}
     for kind in kinds:
@@ -89,14 +89,12 @@ def recorded_views(
     """
     layers: dict[str, dict[int, np.ndarray]] = {}
     for name, part in recording.parts.items():
-        if name not in recording:
-            continue
-        found = _one(recording[name], row)
-        if recording.heads is None:
-            whole = np.zeros((len(part.module.numbers) + len(part.module.removed), *found.shape[1:]), np.float32)
-            whole[part.module.numbers] = found
-            found = whole
-        layers.setdefault(part.kind, {})[part.layer] = found
+        if name in recording:
+            found = whole = _one(recording[name], row)
+            if recording.heads is None:
+                whole = np.zeros((len(part.module.numbers) + len(part.module.removed), *found.shape[1:]), np.float32)
+                whole[part.module.numbers] = found
+            layers.setdefault(part.kind, {})[part.layer] = whole
     return [
         View(kind, np.stack([*layers[kind].values()]), *labels(kind), [*layers[kind]], recording.heads or [])
         for kind in TITLES
@@ -104,14 +102,10 @@ def recorded_views(
     ]
 
 
-def _layers(found: Any, many: bool) -> list[Any]:
-    array = _array(found)
-    return list(array) if many else [array]
-
-
 def _one(found: Any, row: int) -> np.ndarray:
     """[heads, rows, columns] of one text."""
-    array = _array(found)
+    found = found.detach().float().cpu().numpy() if hasattr(found, "detach") else found
+    array = np.asarray(found, dtype=np.float32)
     if array.ndim == 4:
         if not 0 <= row < len(array):
             raise ConfigError(f"there is no text {row} among these weights; there are {len(array)}, counted from 0")
@@ -122,9 +116,3 @@ def _one(found: Any, row: int) -> np.ndarray:
             'transformers gives with attn_implementation="eager"'
         )
     return array
-
-
-def _array(found: Any) -> np.ndarray:
-    if hasattr(found, "detach"):
-        found = found.detach().float().cpu().numpy()
-    return np.asarray(found, dtype=np.float32)

@@ -9,34 +9,11 @@ from textwrap import wrap
 from rich.cells import cell_len
 from rich.text import Text
 
-from manyheads.look.grid import GRID_CSS, WIDTH, Grid, as_html, as_text, visible
+from manyheads.look.grid import FILES, GRID_CSS, WIDTH, Grid, as_html, as_text, visible
 
 BETWEEN = 6  # columns of a terminal between two matrices side by side
 
-PAGE_CSS = """
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #17191c; --edge: #d9dde3; --card: #f7f8fa; --accent: #1d4ed8; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #121417; --ink: #e8eaed; --edge: #343a42; --card: #1a1d22; --accent: #8ab4ff; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem clamp(.8rem, 3vw, 2.5rem) 4rem; max-width: 84rem; background: var(--paper);
-  color: var(--ink); font: 1.05rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
-""".strip()  # noqa: E501
-
-WALK_CSS = """
-.walk h1 { font-size: clamp(1.4rem, 3.4vw, 2.1rem); line-height: 1.2; margin: 0 0 .5rem; }
-.walk > p { max-width: 46em; }
-.walk nav { margin: 1rem 0 2rem; } .walk nav ol { margin: 0; padding-left: 1.4em; }
-.walk a { color: var(--accent, #1d4ed8); }
-.walk section { border: 1px solid var(--edge, #8884); border-radius: .6rem; margin: 0 0 1.6rem;
-  padding: .4rem clamp(.7rem, 2vw, 1.6rem) .8rem; background: var(--card, transparent);
-  --grid-paper: var(--card, transparent); }
-.walk h2 { font-size: 1.35rem; margin: .7rem 0 .3rem; }
-.walk section > p { margin: .2rem 0 .4rem; max-width: 46em; opacity: .85; }
-.walk .beside { display: flex; flex-wrap: wrap; gap: 0 3.5rem; align-items: flex-start; }
-.walk .beside > .grid { flex: 0 1 auto; }
-.walk .grid .note { width: 0; min-width: max(100%, min(19em, 78vw)); }
-@media print { .walk section { break-inside: avoid; } .walk nav { display: none; } }
-""".strip()
+PAGE_CSS, WALK_CSS = ((FILES / name).read_text(encoding="utf-8").strip() for name in ("walk_page.css", "walk.css"))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from manyheads.core.errors import ConfigError, MissingExtra
 from manyheads.look import drawing
 from manyheads.look.drawing import save_figure
 from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
-from manyheads.look.position_figures import draw
+from manyheads.look.figures import draw_studies as draw
 from manyheads.look.positions import study
 from manyheads.look.reliability import reliability
 

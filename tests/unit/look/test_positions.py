@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from manyheads.core.errors import ConfigError, MissingExtra
-from manyheads.look.position_figures import draw
+from manyheads.look.figures import draw_studies as draw
 from manyheads.look.positions import NAMES, Curves, Heat, Note, study, study_of
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
 from manyheads.ops import relative, rotary

@@ -30,8 +30,14 @@ from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.ops.attention import sdpa
 from manyheads.tasks.classify import use as classify
 from manyheads.tasks.classify.use import Classifier
-from manyheads.tasks.inside.importance import HeadImportance, Importance, Measure, measure_of, rank_heads
-from manyheads.tasks.inside.pictures import importance_picture
+from manyheads.tasks.inside.importance import (
+    HeadImportance,
+    Importance,
+    Measure,
+    importance_picture,
+    measure_of,
+    rank_heads,
+)
 from manyheads.tasks.inside.prune import prune
 from manyheads.tasks.translate.use import Translator, score
 from manyheads.text.encoder import EncoderTokenizer

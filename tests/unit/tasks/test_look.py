@@ -30,8 +30,7 @@ from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.answer.use import Answerer
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.forward import called
-from manyheads.tasks.inside.look import look_inside
-from manyheads.tasks.inside.pictures import SHOWS, picture, tables
+from manyheads.tasks.inside.look import SHOWS, look_inside, picture, tables
 from manyheads.tasks.inside.prune import prune
 from manyheads.tasks.language.use import LanguageModel
 from manyheads.tasks.masked.use import Filler

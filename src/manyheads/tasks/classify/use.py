@@ -143,7 +143,7 @@ class Classifier(Predictor):
         try:
             reliability(scores.bins, scores.calibration_error, drawing, "How far the probabilities can be trusted")
             say(f"reliability is drawn in {drawing}")
-        except (MissingExtra, OSError) as reason:
+        except (MissingExtra, ConfigError) as reason:
             if plot:
                 raise
             say(f"no reliability plot: {reason}")  # nobody asked for the picture

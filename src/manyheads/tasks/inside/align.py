@@ -13,16 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 from manyheads.core.errors import DataError
 from manyheads.data.readers.corpus import Pair, read_lines
 from manyheads.data.sample import AlignedPair, sample_alignments
-from manyheads.look.alignment import (
-    Links,
-    LinkScores,
-    Reading,
-    parse_links,
-    readings,
-    score_links,
-    strongest,
-    word_weights,
-)
+from manyheads.look import alignment
+from manyheads.look.alignment import Links, LinkScores, Reading, strongest
 from manyheads.look.parts import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.nn.parts import Part
@@ -73,7 +65,7 @@ class Attended:
             return np.zeros((len(self.target.words), len(self.source.words)), np.float32)
         place = None if reading.head is None else self.heads[reading.layer].index(reading.head)
         placed = replace(reading, head=place)
-        return word_weights(self.weights, self.target.word_of_token, self.source.word_of_token, placed)
+        return alignment.word_weights(self.weights, self.target.word_of_token, self.source.word_of_token, placed)
 
 
 def reading_of(
@@ -88,7 +80,7 @@ def reading_of(
 
 def all_readings(translator: Translator) -> list[Reading]:
     """Every layer, as the mean of its heads and head by head, as each word is written and one step later."""
-    return readings([part.module.numbers for part in _cross_attentions(translator)])
+    return alignment.readings([part.module.numbers for part in _cross_attentions(translator)])
 
 
 def align(translator: Translator, pairs: Iterable[Pair], reading: Reading | None = None) -> Iterator[WordAlignment]:
@@ -114,7 +106,7 @@ def score_readings(
         for reading in chosen:
             found[reading].append(strongest(attended.read(reading)))
     sure, possible = [pair.sure for pair in pairs], [pair.possible for pair in pairs]
-    return {reading: score_links(links, sure, possible) for reading, links in found.items()}
+    return {reading: alignment.score_links(links, sure, possible) for reading, links in found.items()}
 
 
 def best_reading(scores: dict[Reading, LinkScores]) -> Reading:
@@ -122,21 +114,12 @@ def best_reading(scores: dict[Reading, LinkScores]) -> Reading:
     return min(scores, key=lambda reading: scores[reading].error_rate)
 
 
-@dataclass(frozen=True)
-class SampleScores:
-    """What was chosen on the validation set of the sample corpus, and how right it is on the test set."""
-
-    valid: dict[Reading, LinkScores]
-    best: Reading
-    test: LinkScores
-
-
-def score_sample(translator: Translator, chosen: Sequence[Reading]) -> SampleScores:
-    """Chooses a reading on the sample corpus's validation set and scores that one on its test set."""
+def score_sample(translator: Translator, chosen: Sequence[Reading]) -> tuple[dict[Reading, LinkScores], LinkScores]:
+    """Scores readings on the sample corpus's validation set, and the best of them on its test set."""
     sets = sample_alignments()
     valid = score_readings(translator, sets["valid"], chosen)
     best = best_reading(valid)
-    return SampleScores(valid, best, score_readings(translator, sets["test"], [best])[best])
+    return valid, score_readings(translator, sets["test"], [best])[best]
 
 
 def with_gold(pairs: Sequence[Pair], gold: Path) -> list[AlignedPair]:
@@ -146,17 +129,13 @@ def with_gold(pairs: Sequence[Pair], gold: Path) -> list[AlignedPair]:
         raise DataError(
             f"{gold} has {len(lines)} lines for {len(pairs)} sentence pairs; give one line of links to each"
         )
-    found = [
-        AlignedPair(source, target, *parse_links(line, f"{gold}, line {number}", *_counts(source, target)))
-        for number, (line, (source, target)) in enumerate(zip(lines, pairs), start=1)
-    ]
+    found = []
+    for number, (line, (source, target)) in enumerate(zip(lines, pairs), start=1):
+        links = alignment.parse_links(line, f"{gold}, line {number}", len(source.split()), len(target.split()))
+        found.append(AlignedPair(source, target, *links))
     if not any(pair.sure for pair in found):
         raise DataError(f"{gold} has no sure link, such as 0-0, to score against")
     return found
-
-
-def _counts(source: str, target: str) -> tuple[int, int]:
-    return len(source.split()), len(target.split())
 
 
 def _cross_attentions(translator: Translator) -> list[Part]:
@@ -169,12 +148,9 @@ def _attended(translator: Translator, pairs: Iterable[Pair]) -> Iterator[Attende
     for batch in _batches(translator.tokenizer, pairs):
         # A side without words has nothing to look at or nobody who looks.
         full = [pair for pair in batch if pair[0].words and pair[1].words]
-        layers = _recorded(translator, full) if full else []
-        place = 0
+        weights = zip(*_recorded(translator, full)) if full else iter(())
         for source, target in batch:
-            looked = bool(source.words and target.words)
-            yield Attended(source, target, [weights[place] for weights in layers] if looked else [], heads)
-            place += looked
+            yield Attended(source, target, [*next(weights)] if source.words and target.words else [], heads)
 
 
 def _batches(tokenizer: Tokenizer, pairs: Iterable[Pair]) -> Iterator[list[tuple[Side, Side]]]:

@@ -65,11 +65,6 @@ def one_row(model: Any, ids: list[int]) -> Tensor:
     return torch.tensor([ids], device=next(model.parameters()).device)
 
 
-def one_length(model: Any, ids: list[int]) -> Tensor:
-    """[1]: how many they are."""
-    return torch.tensor([len(ids)], device=next(model.parameters()).device)
-
-
 def refuse_long(text: str, ids: list[int], most: int) -> None:
     """A text must fit the model."""
     if len(ids) > most:
@@ -84,7 +79,7 @@ def refuse_second(second: str | None, why: str) -> None:
 
 def one_forward(model: Any, ids: list[int], texts: tuple[str, ...], **more: Any) -> ForwardPass:
     """The pass of one row of ids through a model that is told its length."""
-    return ForwardPass(texts, {"self": ids}, lambda: model(one_row(model, ids), one_length(model, ids)), **more)
+    return ForwardPass(texts, {"self": ids}, lambda: model(one_row(model, ids), one_row(model, [len(ids)])[0]), **more)
 
 
 def refuse_no_second(second: str | None, why: str) -> str:

@@ -4,17 +4,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting
+from manyheads.look.figures import bars
 from manyheads.look.grid import Grid, shades_of
 from manyheads.look.heads import heads_off
 from manyheads.look.parts import attentions
 from manyheads.tasks.task import evaluation, predictor_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,17 @@ class Importance:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+
+def importance_picture(model: str, importance: Importance) -> "Axes":
+    """A bar for each head, the one most missed on top."""
+    better = "lost" if importance.measure != "loss" else "gained"
+    return bars(
+        [head.lost for head in importance.heads],
+        [head.name for head in importance.heads],
+        title=f"{model}: what each head is worth ({importance.measure} {importance.whole:.3f} with all)",
+        xlabel=f"{importance.measure} {better} without it",
+    )
 
 
 def rank_heads(measure: Measure) -> Importance:

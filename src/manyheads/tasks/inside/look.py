@@ -1,13 +1,15 @@
 """What a model does with a text: its attention, and what follows from it, as a page, as pictures and as numbers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
+from manyheads.look.figures import grid_table, head_grid, heat_map, lines
 from manyheads.look.grid import GRID_CSS, Grid, as_html, of_numbers
 from manyheads.look.page import Page, build_page
 from manyheads.look.parts import attentions, refuse_unknown
@@ -18,7 +20,13 @@ from manyheads.look.statistics import head_statistics
 from manyheads.look.views import View, recorded_views
 from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHOWS = ("attention", "heads", "rollout", "lens", "norms")
 MOST_ON_A_SHEET = 1024  # tokens, or heads
+Labels = Callable[[str], tuple[list[str], list[str]]]
 
 
 @dataclass(frozen=True)
@@ -80,10 +88,8 @@ class Inside:
             | ({} if grid.numbers is None else {"numbers": grid.numbers.tolist()})
             for grid in self.grids
         ]
-        return {
-            **{"model": self.model, "text": self.text, "largest_difference": self.largest_difference},
-            **{"attention": views, "tables": grids},
-        }
+        found = {"model": self.model, "text": self.text, "largest_difference": self.largest_difference}
+        return found | {"attention": views, "tables": grids}
 
     def _repr_html_(self) -> str:
         return self.page()._repr_html_()
@@ -110,14 +116,14 @@ def look_inside(
     layers, heads = (None if one is None else [one] for one in (layer, head))
     refuse_unknown(attentions(network), layers, heads)
     forward = read(predictor, text, second, tokens)
-    labels = Labels(tokenizer, forward)
+    labels = _labels(tokenizer, forward)
     with (
         torch.inference_mode(),
         recorded_attention(network, layers=layers, heads=heads) as weights,
         recorded_residuals(network) as states,
     ):
         forward.run()
-    views = recorded_views(weights, labels.of)
+    views = recorded_views(weights, labels)
     rollouts = _rollouts(views) if layer is None and head is None else []
     grids = [*_lens(network, tokenizer, states, labels), *_norms(states, labels), *map(_heads, views)]
     said = " | ".join(forward.texts)
@@ -125,18 +131,11 @@ def look_inside(
     return Inside(name, said, views, rollouts, grids, weights.largest_difference)
 
 
-class Labels:
-    """The tokens of a pass by what looks and what is looked at."""
-
-    def __init__(self, tokenizer: Any, forward: ForwardPass):
-        self._stacks = {stack: tokens_of(tokenizer, ids) for stack, ids in forward.ids.items()}
-        self._written = tokens_of(tokenizer, forward.written)
-
-    def of(self, kind: str) -> tuple[list[str], list[str]]:
-        """The tokens that look, and those looked at: in cross-attention what is about to be written looks."""
-        if kind == "cross":
-            return self._written, self._stacks["encoder"]
-        return self._stacks[kind], self._stacks[kind]
+def _labels(tokenizer: Any, forward: ForwardPass) -> Labels:
+    """The tokens that look, and those looked at: in cross-attention what is about to be written looks."""
+    stacks = {stack: tokens_of(tokenizer, ids) for stack, ids in forward.ids.items()}
+    written = tokens_of(tokenizer, forward.written)
+    return lambda kind: (written, stacks["encoder"]) if kind == "cross" else (stacks[kind], stacks[kind])
 
 
 def _rollouts(views: list[View]) -> list[View]:
@@ -146,10 +145,8 @@ def _rollouts(views: list[View]) -> list[View]:
     }
     found = []
     for view in views:
-        if view.kind == "cross":
-            rolled = cross_rollout(means["cross"], means["encoder"])
-        else:
-            rolled = rollout(means[view.kind])
+        crosses = view.kind == "cross"
+        rolled = cross_rollout(means["cross"], means["encoder"]) if crosses else rollout(means[view.kind])
         title = f"rollout of {view.title}"
         found.append(replace(view, kind=f"{view.kind} rollout", weights=rolled[:, None], heads=[], title=title))
     return found
@@ -163,11 +160,10 @@ def _lens(network: Any, tokenizer: Any, states: dict[str, list[Tensor]], labels:
     last = "decoder" if "decoder" in states else "self"
     stack = states[last]
     with torch.inference_mode():
-        ids, chances = (found[:, :, 0].cpu() for found in lens(stack, read, 1))
+        ids, chances = (found[:, :, 0].cpu().numpy() for found in lens(stack, read, 1))
     cells = [tokens_of(tokenizer, row) for row in ids.tolist()]
     note = "The likeliest word that each layer's vector would give if it were the last; the darker, the surer."
-    grid = Grid("Logit lens", cells, _depths(stack), labels.of(last)[1], chances.numpy(), note=note)
-    return [replace(grid, numbers=chances.numpy())]
+    return [Grid("Logit lens", cells, _depths(stack), labels(last)[1], chances, note=note, numbers=chances)]
 
 
 def _norms(states: dict[str, list[Tensor]], labels: Labels) -> list[Grid]:
@@ -175,7 +171,7 @@ def _norms(states: dict[str, list[Tensor]], labels: Labels) -> list[Grid]:
     for kind, stack in states.items():
         of = "" if kind == "self" else f" of the {kind}"
         note = "The length of each token's vector on its way up."
-        norms, tokens = residual_norms(stack).cpu().numpy(), labels.of(kind)[1]
+        norms, tokens = residual_norms(stack).cpu().numpy(), labels(kind)[1]
         found.append(of_numbers(f"Residual norms{of}", norms, _depths(stack), tokens, digits=1, note=note))
     return found
 
@@ -186,18 +182,17 @@ def _depths(stack: list[Tensor]) -> list[str]:
 
 def _heads(view: View) -> Grid:
     """Where each head looks: shares of its weight, the surest coloured."""
-    shares = ("previous", "itself", "next", "first", "punctuation", "separators")
     square = view.kind != "cross"
-    shown = shares if square else shares[4:]
-    numbers = ("entropy", "distance") if square else ("entropy",)
+    numbers = ["entropy", "distance"] if square else ["entropy"]
+    shares = ["previous", "itself", "next", "first"] * square + ["punctuation", "separators"]
     cells, shades, rows = [], [], []
     for each in head_statistics(view):
         rows.append(f"layer {each.layer} head {each.head}")
         looks = "removed" if each.looks == "nowhere" else each.looks
-        values = [getattr(each, name) for name in (*numbers, *shown)]
+        values = [getattr(each, name) for name in numbers + shares]
         cells.append([looks, *("" if value is None else f"{value:.2f}" for value in values)])
-        shades.append([0.0] * (1 + len(numbers)) + [float(getattr(each, name) or 0.0) for name in shown])
-    columns = ["looks", *numbers, *shown]
+        shades.append([0.0] * (1 + len(numbers)) + [value or 0.0 for value in values[len(numbers) :]])
+    columns = ["looks", *numbers, *shares]
     distance = "Entropy in bits, distance in tokens" if square else "Entropy in bits"
     note = (
         f"{distance}; the others are shares of the weight. Looks: where most of it is beyond chance; everywhere is "
@@ -205,3 +200,60 @@ def _heads(view: View) -> Grid:
         "none of these."
     )
     return Grid(f"Heads of {view.title}", cells, rows, columns, np.array(shades), note=note)
+
+
+def refuse_other(show: str) -> None:
+    """What cannot be shown is refused."""
+    if show not in SHOWS:
+        raise ConfigError(f"there is nothing called {show} to show; there are {', '.join(SHOWS)}")
+
+
+def picture(inside: Inside, show: str = "attention", kind: str | None = None) -> "Axes | Figure":
+    """One of: the attention of a head, or the mean of the last layer's; all heads; rollout; logit lens; norms."""
+    refuse_other(show)
+    if show == "lens":
+        grid = inside.grid("logit lens")
+        return grid_table(grid.cells, grid.shades, grid.rows, grid.columns, title=f"{inside.model}: logit lens")
+    if show == "norms":
+        # Of a translator, in the decoder unless said otherwise.
+        grid = _norm_grids(inside, kind)[-1]
+        assert grid.numbers is not None
+        title = f"{inside.model}: {grid.title[0].lower()}{grid.title[1:]}"
+        return lines(grid.numbers.T, grid.columns, grid.rows, title=title, ylabel="length of the vector")
+    view = inside.view(kind)
+    if show == "heads":
+        title = f"{inside.model}: {view.title}"
+        return head_grid(view.weights, view.rows, view.columns, title=title, layers=view.layers, heads=view.heads)
+    if show == "rollout":
+        rolled = inside.rollout(kind)
+        title = f"{inside.model}: {rolled.title}, up to layer {rolled.layers[-1]}"
+        return heat_map(rolled.weights[-1, 0], rolled.rows, rolled.columns, title=title, label="share")
+    heads = view.present(-1)
+    which = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(heads)} heads"
+    title = f"{inside.model}: {view.title}, layer {view.layers[-1]}, {which}"
+    return heat_map(heads.mean(axis=0), view.rows, view.columns, title=title)
+
+
+def _norm_grids(inside: Inside, kind: str | None) -> list[Grid]:
+    """The norms of a stack, or of each."""
+    inside.view(kind)
+    found = [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
+    stack = "decoder" if kind == "cross" else kind
+    return found if stack in (None, "self") else [grid for grid in found if grid.title.endswith(stack)]
+
+
+def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
+    """What is printed of what is shown; of attention, which is a picture, nothing."""
+    refuse_other(show)
+    if show == "lens":
+        return [inside.grid("logit lens")]
+    if show == "norms":
+        return _norm_grids(inside, kind)
+    if show == "heads":
+        wanted = f"Heads of {inside.view(kind).title if kind else ''}"
+        return [grid for grid in inside.grids if grid.title.startswith(wanted)]
+    if show == "rollout":
+        rolled = inside.rollout(kind)
+        return [of_numbers(rolled.title, rolled.weights[-1, 0], rolled.rows, rolled.columns)]
+    inside.view(kind)
+    return []

@@ -10,7 +10,7 @@ from torch import nn
 from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import load_model
 from manyheads.look.drawing import refuse_ending, save_figure
-from manyheads.look.position_figures import draw
+from manyheads.look.figures import draw_studies
 from manyheads.look.positions import NAMES, Study, name_of, refuse_name, study, study_of
 from manyheads.nn.positions import SCALINGS, Positions, Rotary
 
@@ -22,7 +22,7 @@ def draw_positions(
 ) -> None:
     """Saves a picture with a row for each kind; of a model, whose width counts then, its own if none is named."""
     refuse_ending(out)
-    save_figure(draw(_studies(kinds, positions, width, model)), out)
+    save_figure(draw_studies(_studies(kinds, positions, width, model)), out)
 
 
 def position_arrays(
@@ -55,10 +55,10 @@ def _of_model(path: Path, kinds: list[str], positions: int) -> list[Study]:
     found = []
     for kind in dict.fromkeys(own if kind == OWN else kind for kind in kinds or [OWN]):
         if kind == own:
-            found += [
-                _called(study_of(module, positions=positions, width=config.width), path, stack)
-                for stack, module in stacks.items()
-            ]
+            for stack, module in stacks.items():
+                each = study_of(module, positions=positions, width=config.width)
+                owner = ", ".join(filter(None, (path.resolve().name, stack)))
+                found.append(replace(each, name=f"{stack} {each.name}".strip(), title=f"{owner}: {each.title}"))
         elif kind == "learned":
             raise ConfigError(f"the positions of {path} are {own}; there are no learned ones to see")
         else:
@@ -81,9 +81,3 @@ def _stacks(model: nn.Module) -> dict[str, Positions]:
     if all(name_of(module) in ("sinusoidal", "rotary", *SCALINGS) for module in stacks.values()):
         return {"": next(iter(stacks.values()))}
     return stacks
-
-
-def _called(each: Study, path: Path, stack: str) -> Study:
-    """A study with the model and the side of it that it is of."""
-    owner = ", ".join(filter(None, (path.resolve().name, stack)))
-    return replace(each, name=" ".join(filter(None, (stack, each.name))), title=f"{owner}: {each.title}")

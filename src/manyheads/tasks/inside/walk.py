@@ -1,6 +1,7 @@
 """Walking a text through a model: every matrix on the way from its tokens to what the model says."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from manyheads.look.residuals import residual_norms
 from manyheads.look.trace import Head, Passage, Trace, followed
 from manyheads.look.walk import Section, Walk
 from manyheads.models.transformer import Transformer
-from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.feedforward import ACTIVATIONS
 from manyheads.nn.parts import Part
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
@@ -166,29 +166,23 @@ class _Walker:
     def _sublayer(self, x: Tensor, norm: Passage, called: Passage, before: bool, total: Tensor) -> Section:
         """From what goes into a sub-layer to what goes into the next."""
         norm_name, module = _norm_name(norm.module), called.module
-        attends, chosen = isinstance(module, MultiHeadAttention), module is self.part.module
-        name = "MultiHead" if attends else "FFN"
+        kind = next((part.kind for part in attentions(self.model) if part.module is module), None)
+        chosen, name = module is self.part.module, "MultiHead" if kind else "FFN"
         rows: Rows = [(self._matrix("input", x, "x", "A vector for each token."),)]
         if before:
             rows.append((self._matrix("normalised", norm.gave, f"{norm_name}(x)", "Pre-norm: before the sub-layer."),))
         if chosen:
             rows += self._attention(f"{norm_name}(x)" if before else "x")
         else:
-            rows.append((self._matrix("output", called.gave, name if attends else _feedforward_formula(module)),))
+            rows.append((self._matrix("output", called.gave, name if kind else _feedforward_formula(module)),))
         inside = f"{name}({norm_name}(x))" if before else f"{name}(x)"
         rows.append((self._matrix("sum", total, f"x + {inside}", "What was found is added to what was there."),))
         if not before:
             formula = f"{norm_name}(x + {inside})"
             rows.append((self._matrix("normalised", norm.gave, formula, "Post-norm: behind the sum, as published."),))
-        text = (MULTI_HEAD if chosen else OTHER_ATTENTION) if attends else FEEDFORWARD
-        return Section(f"Layer {self.part.layer}: {self._title(module)}", text, rows)
-
-    def _title(self, module: nn.Module) -> str:
-        """What a sub-layer is called."""
-        kind = next((part.kind for part in attentions(self.model) if part.module is module), None)
-        if kind is None:
-            return "feed-forward"
-        return f"{TITLES[kind]}, head {self.head}" if module is self.part.module else TITLES[kind]
+        text = (MULTI_HEAD if chosen else OTHER_ATTENTION) if kind else FEEDFORWARD
+        title = (TITLES[kind] if kind else "feed-forward") + (f", head {self.head}" if chosen else "")
+        return Section(f"Layer {self.part.layer}: {title}", text, rows)
 
     def _attention(self, given: str) -> Rows:
         """The chosen head, step by step, and what becomes of it with the others."""
@@ -230,48 +224,39 @@ class _Walker:
         return rows
 
     def _weighed(self, head: Head) -> tuple[Grid, ...]:
-        """From scores to weights."""
+        """From scores to weights: a row for each token that looks, a column for each that is looked at."""
+        look = partial(self._matrix, columns=self.keys)
         scores, formula = head.scores, f"q kᵀ / √{head.q.shape[-1]}"
-        row = [self._look("scores", scores, formula, "How well each key fits each query.")]
+        row = [look("scores", scores, formula, "How well each key fits each query.")]
         if head.bias is not None:
             scores, formula = scores + head.bias, f"{formula} + b"
-            row.append(self._look("bias", head.bias, "b", "What the distance of query and key adds."))
-            row.append(self._look("scores with bias", scores, formula))
+            row.append(look("bias", head.bias, "b", "What the distance of query and key adds."))
+            row.append(look("scores with bias", scores, formula))
         if head.mask is not None and not bool(head.mask.all()):
             scores, formula = scores.masked_fill(~head.mask, -torch.inf), "masked"
-            row.append(self._look("masked", scores, "", "What a token may not look at is -∞."))
+            row.append(look("masked", scores, "", "What a token may not look at is -∞."))
         note = "Each row sums to 1."
         if self.part.kind == "cross":
             note += " A row is named by the token that is read; what it looks for is the next one."
-        row.append(self._look("weights", head.weights, f"softmax({formula})", note, most=1.0))
+        row.append(look("weights", head.weights, f"softmax({formula})", note, most=1.0))
         return tuple(row)
-
-    def _look(self, title: str, numbers: Tensor, formula: str, note: str = "", **how: Any) -> Grid:
-        """A row for each token that looks, a column for each that is looked at."""
-        return self._matrix(title, numbers, formula, note, columns=self.keys, **how)
 
     def _layers(self) -> Section:
         """How long the vectors are behind each layer, and the last norm."""
-        stacks = {"self": self.stack}
-        if isinstance(self.model, Transformer):
-            stacks = {"encoder": self.model.encoder, "decoder": self.model.decoder}
-        rows: Rows = [(self._lengths(side, stack),) for side, stack in stacks.items()]
-        last = stacks.get("decoder", self.stack)
-        final = self.trace.of(last.norm)
+        rows: Rows = []
+        for side in self.tokens:
+            stack: Any = self.stack if side == "self" else self.model.get_submodule(side)
+            calls = [self.trace.of(block)[0] for block in stack.blocks]
+            lengths = residual_norms([state[None] for state in (calls[0].given, *(call.gave for call in calls))])
+            names = ["embeddings", *(f"layer {number}" for number in range(len(calls)))]
+            title = "lengths" if side == "self" else f"lengths in the {side}"
+            rows.append((self._matrix(title, lengths, "‖x‖", rows=names, columns=self.tokens[side]),))
+        final = self.trace.of(stack.norm)
         # Pre-norm ends with a norm; BERT's stands before the layers, and post-norm has none.
-        if final and isinstance(last.norm, nn.LayerNorm | nn.RMSNorm) and not hasattr(last, "segments"):
-            side = "decoder" if "decoder" in stacks else "self"
-            formula = f"{_norm_name(last.norm)}(x)"
+        if final and _is_norm(stack.norm) and not hasattr(stack, "segments"):
+            formula = f"{_norm_name(stack.norm)}(x)"
             rows.append((self._matrix("normalised", final[-1].gave, formula, LAST_NORM, rows=self.tokens[side]),))
         return Section("All layers", "The length ‖x‖ of each token's vector on its way up.", rows)
-
-    def _lengths(self, side: str, stack: Any) -> Grid:
-        calls = [self.trace.of(block)[0] for block in stack.blocks]
-        states = [calls[0].given, *(call.gave for call in calls)]
-        lengths = residual_norms([state[None] for state in states])
-        names = ["embeddings", *(f"layer {number}" for number in range(len(calls)))]
-        title = "lengths" if side == "self" else f"lengths in the {side}"
-        return self._matrix(title, lengths, "‖x‖", rows=names, columns=self.tokens[side])
 
 
 def _digits(numbers: np.ndarray) -> int:
