@@ -109,8 +109,12 @@ def _paired(path: Path, fields: tuple[str, str] | None) -> Iterator[Pair]:
     )
 
 
+def is_column_number(column: str) -> bool:
+    return column.isascii() and column.isdigit() and int(column) > 0
+
+
 def _column(field: str) -> int:
-    if not (field.isascii() and field.isdigit() and int(field) > 0):
+    if not is_column_number(field):
         raise ConfigError(
             f"{field!r} is no column of a TSV; columns have numbers from 1, so write 1 and 2 for the first two"
         )
@@ -157,15 +161,21 @@ def json_in(line: str, place: str) -> object:
 
 def text_at(entry: object, field: str, place: str) -> str:
     """The string at a dotted path of a JSON object."""
+    found = value_at(entry, field, place)
+    if not isinstance(found, str):
+        raise DataError(
+            f"{place}: field {field!r} is {type(found).__name__} where it must be a string; "
+            f"mend the line or name another field"
+        )
+    return found
+
+
+def value_at(entry: object, field: str, place: str) -> object:
+    """What is at a dotted path of a JSON object."""
     found = entry
     for key in field.split("."):
         if not isinstance(found, dict) or key not in found:
             known = f"its fields are {', '.join(entry)}" if isinstance(entry, dict) else "it is not an object"
             raise DataError(f"{place}: no field {field!r}; {known}; mend the line or name other fields")
         found = found[key]
-    if not isinstance(found, str):
-        raise DataError(
-            f"{place}: field {field!r} is {type(found).__name__} where it must be a string; "
-            f"mend the line or name another field"
-        )
     return found

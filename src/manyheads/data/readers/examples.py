@@ -7,8 +7,17 @@ from itertools import chain
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import COMPRESSED, OBJECTS, TABLES, file_ending, json_in, read_lines, text_at
-from manyheads.data.readers.example_layouts import Layout, Row, layout_of, rows_of, texts_in
+from manyheads.data.readers.corpus import (
+    COMPRESSED,
+    OBJECTS,
+    TABLES,
+    file_ending,
+    json_in,
+    read_lines,
+    text_at,
+    value_at,
+)
+from manyheads.data.readers.example_layouts import LABELS, Layout, Row, layout_of, pair_in, rows_of, texts_in
 
 COMMAS = (".csv",)
 PARTS = ("train", "dev")
@@ -22,7 +31,7 @@ class Example:
 
     texts: tuple[str, ...]
     label: str
-    """The name of the label; of a multiple choice the number of the right choice, from 0."""
+    """The name of the label, empty where there is none; of a multiple choice the number of the right choice, from 0."""
     line: int
     """Where it begins in its file."""
 
@@ -39,11 +48,13 @@ class ExampleFile:
     """The lines that were passed over, because a text in them is empty."""
 
 
-def read_examples(path: Path, columns: tuple[str, ...] = (), part: str = "train") -> ExampleFile:
+def read_examples(
+    path: Path, columns: tuple[str, ...] = (), part: str = "train", *, unlabelled: bool = False
+) -> ExampleFile:
     """All examples of a file, of a part of a folder of GLUE, or of a folder with a .pos and a .neg file.
 
     `columns` are the names or numbers (from 1) of a table's columns, or the names of fields in JSON lines: those of
-    the texts and, last, that of the label.
+    the texts and, last, that of the label.  With `unlabelled`, pairs of texts need no label.
     """
     path = Path(path)
     if part not in PARTS:
@@ -57,9 +68,9 @@ def read_examples(path: Path, columns: tuple[str, ...] = (), part: str = "train"
         path = files[0]
     kind = file_ending(path)
     if kind in OBJECTS:
-        form, lines = _objects(path, columns)
+        form, lines = _objects(path, columns, unlabelled)
     elif kind in (*TABLES, *COMMAS):
-        form, lines = _table(path, columns, commas=kind in COMMAS)
+        form, lines = _table(path, columns, kind in COMMAS, unlabelled)
     else:
         read = ", ".join((*TABLES, *COMMAS, *OBJECTS))
         raise DataError(
@@ -122,12 +133,12 @@ def _polarity(folder: Path, poles: list[Path], columns: tuple[str, ...]) -> Iter
 # Tables
 
 
-def _table(path: Path, columns: tuple[str, ...], *, commas: bool) -> tuple[str, Iterable[Example]]:
+def _table(path: Path, columns: tuple[str, ...], commas: bool, unlabelled: bool) -> tuple[str, Iterable[Example]]:
     rows = rows_of(path, commas=commas)
     first = next(rows, None)
     if first is None:
         return FORMS[0], ()
-    layout = layout_of(path, first, columns, commas=commas)
+    layout = layout_of(path, first, columns, commas=commas, unlabelled=unlabelled)
     rows = rows if layout.header else chain([first], rows)
     return FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows)
 
@@ -137,24 +148,27 @@ def _from_row(path: Path, row: Row, layout: Layout) -> Example:
     place = f"{path}, line {number}"
     if layout.name and not layout.fits(cells):
         raise DataError(f"{place}: {len(cells)} columns that are not those of {layout.name}; mend the line")
-    if len(cells) < layout.cells or (len(cells) > layout.cells and not layout.more):
-        must = f"column {layout.cells} is asked for" if layout.more else f"there must be {layout.cells}"
-        raise DataError(f"{place}: {len(cells)} columns where {must}; mend the line")
-    label = cells[layout.label].strip()
-    if not label:
-        raise DataError(f"{place}: the label is empty; mend or remove the line")
+    last = max(*layout.texts, layout.label or 0) + 1
+    if layout.cells is None and len(cells) < last:
+        raise DataError(f"{place}: {len(cells)} columns, but column {last} is asked for; mend the line")
+    if layout.cells not in (None, len(cells)):
+        raise DataError(f"{place}: {len(cells)} columns where there must be {layout.cells}; mend the line")
+    label = "" if layout.label is None else _label(cells[layout.label], "", place)
     return Example(tuple(cells[column] for column in layout.texts), label, number)
 
 
 # JSON lines
 
 
-def _objects(path: Path, columns: tuple[str, ...]) -> tuple[str, Iterable[Example]]:
+def _objects(path: Path, columns: tuple[str, ...], unlabelled: bool) -> tuple[str, Iterable[Example]]:
     lines = ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
     first = next(lines, None)
     if first is None:
         return FORMS[0], ()
-    fields = _asked_fields(columns) if columns else _fields(first[1], f"{path}, line {first[0]}")
+    if columns and (len(columns) not in (2, 3) or len(set(columns)) < len(columns)):
+        raise ConfigError(f"--columns {' '.join(columns)} must name one text or two, and the label last, each once")
+    asked = (*columns, "") if unlabelled and len(columns) == 2 else columns
+    fields = asked or _fields(first[1], f"{path}, line {first[0]}", unlabelled)
     lines = chain([first], lines)
     if fields is None:
         return "choice", (_choice(path, number, line) for number, line in lines)
@@ -162,16 +176,14 @@ def _objects(path: Path, columns: tuple[str, ...]) -> tuple[str, Iterable[Exampl
     return form, (_from_object(path, number, line, fields) for number, line in lines)
 
 
-def _asked_fields(columns: tuple[str, ...]) -> tuple[str, ...]:
-    if len(columns) not in (2, 3) or len(set(columns)) < len(columns):
-        raise ConfigError(f"--columns {' '.join(columns)} must name one text or two, and the label last, each once")
-    return columns
-
-
-def _fields(line: str, place: str) -> tuple[str, ...] | None:
-    """The fields of the texts and, last, of the label; None for a multiple choice."""
+def _fields(line: str, place: str, unlabelled: bool) -> tuple[str, ...] | None:
+    """The fields of the texts and, last, of the label, empty where there is none; None for a multiple choice."""
     entry = json_in(line, place)
     names = list(entry) if isinstance(entry, dict) else []
+    if unlabelled and not LABELS.intersection(names):
+        pair = pair_in(names) or (("source", "target") if {"source", "target"} <= set(names) else ())
+        if pair:
+            return (*pair, "")
     if "choices" in names:
         return None
     texts = texts_in(names)
@@ -195,14 +207,7 @@ def _from_object(path: Path, number: int, line: str, fields: tuple[str, ...]) ->
     entry = json_in(line, place)
     *texts, field = fields
     found = tuple(text_at(entry, text, place) for text in texts)
-    label: object = entry
-    for key in field.split("."):
-        if not isinstance(label, dict) or key not in label:
-            raise DataError(
-                f"{place}: no field {field!r}, which is the label of the other lines; mend the line or name another"
-            )
-        label = label[key]
-    return Example(found, _label(label, field, place), number)
+    return Example(found, _label(value_at(entry, field, place), field, place) if field else "", number)
 
 
 def _label(value: object, field: str, place: str) -> str:
