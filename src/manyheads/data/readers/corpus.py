@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from manyheads.core.errors import ConfigError, DataError
 
@@ -55,9 +55,9 @@ def opened(path: Path) -> BinaryIO:
     return path.open("rb")
 
 
-def file_ending(path: Path) -> str:
-    """How the name of a file ends, but for what says that it is packed."""
-    return path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+def unpacked(path: Path) -> Path:
+    """The name of a file, but for what says that it is packed."""
+    return path.with_suffix("") if path.suffix in COMPRESSED else path
 
 
 def read_pairs(
@@ -97,7 +97,7 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def _paired(path: Path, fields: tuple[str, str] | None) -> Iterator[Pair]:
-    kind = file_ending(path)
+    kind = unpacked(path).suffix
     if kind in TABLES:
         return _table(path, None if fields is None else (_column(fields[0]), _column(fields[1])))
     if kind in OBJECTS:
@@ -151,7 +151,14 @@ def _objects(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
         yield text_at(entry, fields[0], place), text_at(entry, fields[1], place)
 
 
-def json_in(line: str, place: str) -> object:
+def read_objects(path: Path) -> Iterator[tuple[int, Any]]:
+    """What the lines of a file of JSON say that are not blank, each with its number."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield number, json_in(line, f"{path}, line {number}")
+
+
+def json_in(line: str, place: str) -> Any:
     """What a line of JSON says; `place` begins the sentence where it is none."""
     try:
         return json.loads(line)
@@ -159,7 +166,7 @@ def json_in(line: str, place: str) -> object:
         raise DataError(f"{place}: not JSON ({error}); write one object on each line") from error
 
 
-def text_at(entry: object, field: str, place: str) -> str:
+def text_at(entry: Any, field: str, place: str) -> str:
     """The string at a dotted path of a JSON object."""
     found = value_at(entry, field, place)
     if not isinstance(found, str):
@@ -170,7 +177,7 @@ def text_at(entry: object, field: str, place: str) -> str:
     return found
 
 
-def value_at(entry: object, field: str, place: str) -> object:
+def value_at(entry: Any, field: str, place: str) -> Any:
     """What is at a dotted path of a JSON object."""
     found = entry
     for key in field.split("."):

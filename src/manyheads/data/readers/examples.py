@@ -5,24 +5,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import (
-    COMPRESSED,
-    OBJECTS,
-    TABLES,
-    file_ending,
-    json_in,
-    read_lines,
-    text_at,
-    value_at,
-)
+from manyheads.data.readers.corpus import OBJECTS, TABLES, read_lines, read_objects, text_at, unpacked, value_at
 from manyheads.data.readers.example_layouts import LABELS, Layout, Row, layout_of, pair_in, rows_of, texts_in
 
 COMMAS = (".csv",)
 PARTS = ("train", "dev")
 POLES = ("neg", "pos")
 FORMS = ("text", "pair")
+SIDES = ("source", "target")  # how files of pairs without a label call them as well
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,7 @@ def read_examples(
         if len(files) > 1:
             return _gathered(path, "text", _polarity(path, files, columns))
         path = files[0]
-    kind = file_ending(path)
+    kind = unpacked(path).suffix
     if kind in OBJECTS:
         form, lines = _objects(path, columns, unlabelled)
     elif kind in (*TABLES, *COMMAS):
@@ -103,7 +96,7 @@ def _in_folder(folder: Path, part: str) -> list[Path]:
         raise DataError(f"the folder {folder} cannot be read: {error.strerror}; check its permissions") from error
     files: dict[str, Path] = {}
     for path in paths:  # a file comes before its packed copy, and is enough
-        files.setdefault(path.stem if path.suffix in COMPRESSED else path.name, path)
+        files.setdefault(unpacked(path).name, path)
     if f"{part}.tsv" in files:
         return [files[f"{part}.tsv"]]
     poles = [[path for name, path in files.items() if name.endswith(f".{pole}")] for pole in POLES]
@@ -161,29 +154,27 @@ def _from_row(path: Path, row: Row, layout: Layout) -> Example:
 
 
 def _objects(path: Path, columns: tuple[str, ...], unlabelled: bool) -> tuple[str, Iterable[Example]]:
-    lines = ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
-    first = next(lines, None)
+    objects = read_objects(path)
+    first = next(objects, None)
     if first is None:
         return FORMS[0], ()
     if columns and (len(columns) not in (2, 3) or len(set(columns)) < len(columns)):
         raise ConfigError(f"--columns {' '.join(columns)} must name one text or two, and the label last, each once")
     asked = (*columns, "") if unlabelled and len(columns) == 2 else columns
     fields = asked or _fields(first[1], f"{path}, line {first[0]}", unlabelled)
-    lines = chain([first], lines)
+    objects = chain([first], objects)
     if fields is None:
-        return "choice", (_choice(path, number, line) for number, line in lines)
+        return "choice", (_choice(entry, number, f"{path}, line {number}") for number, entry in objects)
     form = FORMS[len(fields) - 2]
-    return form, (_from_object(path, number, line, fields) for number, line in lines)
+    return form, (_from_object(entry, number, f"{path}, line {number}", fields) for number, entry in objects)
 
 
-def _fields(line: str, place: str, unlabelled: bool) -> tuple[str, ...] | None:
+def _fields(entry: Any, place: str, unlabelled: bool) -> tuple[str, ...] | None:
     """The fields of the texts and, last, of the label, empty where there is none; None for a multiple choice."""
-    entry = json_in(line, place)
     names = list(entry) if isinstance(entry, dict) else []
-    if unlabelled and not LABELS.intersection(names):
-        pair = pair_in(names) or (("source", "target") if {"source", "target"} <= set(names) else ())
-        if pair:
-            return (*pair, "")
+    pair = pair_in(names) or (SIDES if set(SIDES) <= set(names) else ())
+    if unlabelled and pair and not LABELS.intersection(names):
+        return (*pair, "")
     if "choices" in names:
         return None
     texts = texts_in(names)
@@ -202,9 +193,7 @@ def _fields(line: str, place: str, unlabelled: bool) -> tuple[str, ...] | None:
     return (*texts, label)
 
 
-def _from_object(path: Path, number: int, line: str, fields: tuple[str, ...]) -> Example:
-    place = f"{path}, line {number}"
-    entry = json_in(line, place)
+def _from_object(entry: Any, number: int, place: str, fields: tuple[str, ...]) -> Example:
     *texts, field = fields
     found = tuple(text_at(entry, text, place) for text in texts)
     return Example(found, _label(value_at(entry, field, place), field, place) if field else "", number)
@@ -220,10 +209,9 @@ def _label(value: object, field: str, place: str) -> str:
     return str(value).strip()
 
 
-def _choice(path: Path, number: int, line: str) -> Example:
-    place = f"{path}, line {number}"
-    context, choices = read_choices(line, place)
-    answer = json_in(line, place).get("answer")  # type: ignore
+def _choice(entry: Any, number: int, place: str) -> Example:
+    context, choices = choices_in(entry, place)
+    answer = entry.get("answer")
     if type(answer) is not int or not 0 <= answer < len(choices):
         raise DataError(
             f"{place}: answer is {answer!r}; it must be the number of the right choice, 0 to {len(choices) - 1}"
@@ -231,11 +219,9 @@ def _choice(path: Path, number: int, line: str) -> Example:
     return Example((context, *choices), str(answer), number)
 
 
-def read_choices(line: str, place: str) -> tuple[str, list[str]]:
-    """The context and the choices of a line of JSON; `place` begins the sentence where there are none."""
-    entry = json_in(line, place)
-    context = text_at(entry, "context", place)
-    choices = entry.get("choices")  # type: ignore
+def choices_in(entry: Any, place: str) -> tuple[str, list[str]]:
+    """The context and the choices of an object of JSON; `place` begins the sentence where there are none."""
+    context, choices = text_at(entry, "context", place), entry.get("choices")
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(each, str) for each in choices):
         raise DataError(f"{place}: choices must be a list of two or more texts; mend the line")
     return context, choices
