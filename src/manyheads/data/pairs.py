@@ -20,7 +20,7 @@ def write_pairs(
     tokenizer: Encoder,
     *,
     longest: int,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> Store:
     """Encode all pairs into a store with the columns `source` and `target`.
 
@@ -38,8 +38,7 @@ def write_pairs(
             read += len(chunk)
             empty += len(chunk) - len(full)
             too_long += len(full) - len(kept)
-            if on_progress is not None:
-                on_progress(read)
+            on_progress(read)
         if not writer.rows:
             raise DataError(
                 f"no pairs are left of {read} read: {empty} have a blank side and {too_long} a side of more "

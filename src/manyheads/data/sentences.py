@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def write_sentences(
     tokenizer: Encoder,
     *,
     longest: int,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> Store:
     """Encode the sentences of all documents into a store: their `ids`, and of each the number of its `document`.
 
@@ -64,16 +63,15 @@ def write_sentences(
     dtype = id_type(tokenizer)
     letters = 0
     with store_written(directory) as writer:
-        for chunk in _chunks(documents):
-            rows = tokenizer.encode(chunk.sentences) if chunk.sentences else []
+        for sentences, document_of_each, read in _chunks(documents):
+            rows = tokenizer.encode(sentences) if sentences else []
             parts = [_parts(len(row), longest) for row in rows]
             ends = np.cumsum([0, *chain.from_iterable(parts)], dtype=np.int64)
             ids = Ragged(np.fromiter(chain.from_iterable(rows), dtype), ends)
-            numbers = np.repeat(np.array(chunk.documents, dtype=np.int32), [*map(len, parts)])
+            numbers = np.repeat(np.array(document_of_each, dtype=np.int32), [*map(len, parts)])
             writer.append({"ids": ids, "document": numbers})
-            letters += chunk.letters
-            if on_progress is not None:
-                on_progress(letters)
+            letters += read
+            on_progress(letters)
         if not writer.rows:
             raise DataError(f"no sentences came out of {letters} letters of text; check the files and the tokenizer")
         writer.about = {"letters": letters}
@@ -112,15 +110,8 @@ def split(store: Store, fraction: float, most_tokens: int) -> tuple[Store, Store
     return store.part(0, int(border)), store.part(int(border), count)
 
 
-class _Chunk(NamedTuple):
-    """Sentences that are encoded together, and the number of the document that each is of."""
-
-    sentences: list[str]
-    documents: list[int]
-    letters: int
-
-
-def _chunks(pieces: Iterable[Piece]) -> Iterator[_Chunk]:
+def _chunks(pieces: Iterable[Piece]) -> Iterator[tuple[list[str], list[int], int]]:
+    """Sentences that are encoded together, the number of the document that each is of, and their letters."""
     sentences, documents, letters, number, rest = [], [], 0, 0, ""
     for piece in pieces:
         text = rest + piece.text
@@ -131,10 +122,10 @@ def _chunks(pieces: Iterable[Piece]) -> Iterator[_Chunk]:
         number += piece.ends
         letters += len(piece.text)
         if letters >= CHUNK_LETTERS:
-            yield _Chunk(sentences, documents, letters)
+            yield sentences, documents, letters
             sentences, documents, letters = [], [], 0
     sentences += sentences_of(rest)
-    yield _Chunk(sentences, documents + [number] * (len(sentences) - len(documents)), letters)
+    yield sentences, documents + [number] * (len(sentences) - len(documents)), letters
 
 
 def _complete(text: str) -> int:

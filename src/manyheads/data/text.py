@@ -20,7 +20,7 @@ def write_text(
     tokenizer: Encoder,
     *,
     end: int | None,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> Store:
     """Encode all pieces into a store with the column `ids`, those of all documents, with `end` behind each.
 
@@ -39,8 +39,7 @@ def write_text(
             letters += sum(len(piece.text) for piece in chunk)
             # JSON may hold half a surrogate pair, which has no bytes; the sign that stands for it has as many as this.
             size += sum(len(piece.text.encode("utf-8", "surrogatepass")) for piece in chunk)
-            if on_progress is not None:
-                on_progress(letters)
+            on_progress(letters)
         if not writer.rows:
             raise DataError(f"no ids came out of {letters} letters of text; check the files and the tokenizer")
         writer.about = {"documents": documents, "letters": letters, "bytes": size}

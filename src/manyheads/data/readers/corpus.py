@@ -14,7 +14,8 @@ from manyheads.core.errors import ConfigError, DataError
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLES = (".tsv", ".txt")
 OBJECTS = (".jsonl",)
-COMPRESSED = (".gz", ".xz")
+OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+COMPRESSED = tuple(OPENERS)
 UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what a missing, cut or damaged file raises
 
 Pair = tuple[str, str]
@@ -48,11 +49,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def opened(path: Path) -> BinaryIO:
     """The bytes of a file, unpacked where its name says that they are packed."""
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
-    return path.open("rb")
+    return cast(BinaryIO, OPENERS.get(path.suffix, open)(path, "rb"))
 
 
 def unpacked(path: Path) -> Path:
