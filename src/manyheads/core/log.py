@@ -28,10 +28,7 @@ _counting: ContextVar[bool] = ContextVar("counting", default=False)
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows a growing count on a terminal, and elsewhere a line at each doubling past 100,000.
-
-    What counts inside another count is not shown.
-    """
+    """Shows a growing count on a terminal, elsewhere a line at each doubling past 100,000; a count inside it is not."""
     if _counting.get():
         yield lambda count: None
         return

@@ -78,10 +78,7 @@ def answer_store(rows: Sequence[list[int]], targets: Sequence[tuple[int, int]]) 
 
 
 def answer_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `starts` and `ends` of the answer, [R].
-
-    Both are 0, the position of [CLS], where the window has no answer.
-    """
+    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `starts` and `ends` of answers, [R]; 0 is none."""
 
     def collate(numbers: np.ndarray) -> Batch:
         ids, lengths = padded([store["ids"][number] for number in numbers])

@@ -10,13 +10,7 @@ MASKED, REPLACED = 0.8, 0.1  # of the chosen ones; the rest stays as it is
 
 
 def masked(
-    ids_BT: Tensor,
-    may_BT: Tensor,
-    *,
-    mask: int,
-    vocabulary: int,
-    special: Collection[int],
-    generator: torch.Generator,
+    ids_BT: Tensor, may_BT: Tensor, *, mask: int, vocabulary: int, special: Collection[int], generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """The ids with some hidden, and True where they are to be predicted.
 

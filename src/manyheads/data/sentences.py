@@ -1,14 +1,14 @@
 """Sentences of documents as token ids, on disk: what models that read whole sentences learn from."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.encoding import Encoder, id_type
+from manyheads.data.encoding import Encoder, Told, id_type, nobody
 from manyheads.data.ragged import Ragged, Store, store_written
 from manyheads.data.readers.documents import Piece
 
@@ -46,12 +46,7 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def write_sentences(
-    directory: Path,
-    documents: Iterable[Piece],
-    tokenizer: Encoder,
-    *,
-    longest: int,
-    on_progress: Callable[[int], None] = lambda done: None,
+    directory: Path, documents: Iterable[Piece], tokenizer: Encoder, *, longest: int, on_progress: Told = nobody
 ) -> Store:
     """Encode the sentences of all documents into a store: their `ids`, and of each the number of its `document`.
 

@@ -74,10 +74,7 @@ class EncoderTokenizer(FileTokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int, *, lowercase: bool = True) -> "EncoderTokenizer":
-        """Learn WordPiece of at most `vocabulary` tokens, as BERT's; a small corpus may yield fewer.
-
-        With `lowercase`, accents go too.
-        """
+        """Learn WordPiece, as BERT's, of `vocabulary` tokens or fewer; with `lowercase`, accents go too."""
         normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         words = _words(texts, normalizer)
         alphabet = _alphabet(words)

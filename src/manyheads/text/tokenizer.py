@@ -105,10 +105,7 @@ class FileTokenizer:
         return json.dumps([description["pre_tokenizer"], description["decoder"]])
 
     def save(self, directory: Path, length: int | None = None) -> None:
-        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them.
-
-        `length` is the longest text that the model can read, in tokens.
-        """
+        """Write tokenizer.json and, for `transformers`, tokenizer_config.json; `length` is the model's longest text."""
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", **self._names}

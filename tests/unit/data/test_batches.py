@@ -99,7 +99,7 @@ def test_a_run_resumes_from_two_numbers(kind, shuffle):
     for epoch in (0, 1):
         assert list(used.epoch(epoch))
     whole = list(used.epoch(2))
-    assert len(whole) == used.count(2) == len(used.plan(2)) > 9
+    assert len(whole) == len(used.plan(2)) > 9
     assert abs(len(used) - len(whole)) <= 2
     for start in (0, 1, 9, len(whole), len(whole) + 1):
         torch.manual_seed(start)
@@ -227,7 +227,7 @@ def test_less_than_six_percent_of_multi30k_is_padding(captions, tokens):
 
 def test_a_batch_of_multi30k_takes_little_time_to_make(captions):
     batches = pair_batches(captions, tokens=4096, pad=0, seed=1)
-    count = batches.count(0)
+    count = len(batches.plan(0))
     began = time.process_time()
     assert len(list(batches.epoch(0))) == count
     assert (time.process_time() - began) / count < 0.01  # about 0.5 ms measured; the rest is for busy machines

@@ -27,7 +27,7 @@ store = write_pairs(directory / "store", pairs(), tokenizer, longest=256)
 building = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 clock.append(time.time())
 batches = pair_batches(store, tokens=4096, pad=tokenizer.pad, seed=1)
-count = batches.count(0)
+count = len(batches)
 clock.append(time.time())
 taken = sum(len(batch.source) for batch in islice(batches.epoch(0), 2000))
 clock.append(time.time())

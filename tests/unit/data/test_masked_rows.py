@@ -222,7 +222,7 @@ def test_planning_and_collating_take_little_time():
     store = corpus([20_000] * 5, longest=45)
     batches = batches_of(store, rows=256, length=128)
     began = time.process_time()
-    count = batches.count(3)
+    count = len(batches.plan(3))
     assert time.process_time() - began < 1  # 0.02 s measured
     began = time.process_time()
     assert len(list(batches.epoch(3))) == count > 50

@@ -84,12 +84,10 @@ def _sentences(path: Path, *, varying: bool) -> Iterator[list[Row]]:
 
 
 def _cells(line: str) -> list[str]:
-    """What stands between the tabs of a line, or between the spaces of a line without tabs.
-
-    Other spaces of Unicode, such as the one that does not break, occur inside words.
-    """
+    """What stands between the tabs of a line, or between the spaces of a line without tabs."""
     if "\t" in line:
         return [cell.strip(" ") for cell in line.split("\t")]
+    # Other spaces of Unicode, such as the one that does not break, occur inside words.
     return [cell for cell in line.split(" ") if cell]
 
 

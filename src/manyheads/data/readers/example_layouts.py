@@ -90,10 +90,7 @@ def _has_tabs(path: Path) -> bool:
 
 
 def layout_of(path: Path, row: Row, columns: tuple[str, ...], *, commas: bool, unlabelled: bool) -> Layout:
-    """The layout of a table with this first row; `columns` are the names or numbers of the texts and of the label.
-
-    With `unlabelled`, it may be that of pairs of texts alone.
-    """
+    """The layout of a table with this first row; `columns` are asked for, and pairs alone will do if `unlabelled`."""
     number, cells = row
     names = _names(cells)
     pairs = _pairs_alone(path, cells, names, columns) if unlabelled else None
