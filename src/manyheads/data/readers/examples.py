@@ -60,17 +60,21 @@ def read_examples(
             return _gathered(path, "text", _polarity(path, files, columns))
         path = files[0]
     kind = unpacked(path).suffix
-    if kind in OBJECTS:
-        form, lines = _objects(path, columns, unlabelled)
-    elif kind in (*TABLES, *COMMAS):
-        form, lines = _table(path, columns, kind in COMMAS, unlabelled)
-    else:
+    if kind not in (*TABLES, *COMMAS, *OBJECTS):
         read = ", ".join((*TABLES, *COMMAS, *OBJECTS))
         raise DataError(
             f"{path} is of no kind that is read as examples; convert it to one of {read}, perhaps packed, or, of a "
             ".pos and a .neg file, give the folder"
         )
-    return _gathered(path, form, lines)
+    rows = read_objects(path) if kind in OBJECTS else rows_of(path, commas=kind in COMMAS)
+    first = next(rows, None)
+    if first is None:
+        return _gathered(path, "text", ())
+    if kind in OBJECTS:
+        return _gathered(path, *_objects(path, first, rows, columns, unlabelled))
+    layout = layout_of(path, first, columns, commas=kind in COMMAS, unlabelled=unlabelled)
+    rows = rows if layout.header else chain([first], rows)
+    return _gathered(path, FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows))
 
 
 def _gathered(path: Path, form: str, lines: Iterable[Example]) -> ExampleFile:
@@ -123,17 +127,7 @@ def _polarity(folder: Path, poles: list[Path], columns: tuple[str, ...]) -> Iter
                 yield Example((line,), label, number)
 
 
-# Tables
-
-
-def _table(path: Path, columns: tuple[str, ...], commas: bool, unlabelled: bool) -> tuple[str, Iterable[Example]]:
-    rows = rows_of(path, commas=commas)
-    first = next(rows, None)
-    if first is None:
-        return FORMS[0], ()
-    layout = layout_of(path, first, columns, commas=commas, unlabelled=unlabelled)
-    rows = rows if layout.header else chain([first], rows)
-    return FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows)
+# Tables and JSON lines
 
 
 def _from_row(path: Path, row: Row, layout: Layout) -> Example:
@@ -150,19 +144,14 @@ def _from_row(path: Path, row: Row, layout: Layout) -> Example:
     return Example(tuple(cells[column] for column in layout.texts), label, number)
 
 
-# JSON lines
-
-
-def _objects(path: Path, columns: tuple[str, ...], unlabelled: bool) -> tuple[str, Iterable[Example]]:
-    objects = read_objects(path)
-    first = next(objects, None)
-    if first is None:
-        return FORMS[0], ()
+def _objects(
+    path: Path, first: tuple[int, Any], others: Iterable[tuple[int, Any]], columns: tuple[str, ...], unlabelled: bool
+) -> tuple[str, Iterable[Example]]:
     if columns and (len(columns) not in (2, 3) or len(set(columns)) < len(columns)):
         raise ConfigError(f"--columns {' '.join(columns)} must name one text or two, and the label last, each once")
     asked = (*columns, "") if unlabelled and len(columns) == 2 else columns
     fields = asked or _fields(first[1], f"{path}, line {first[0]}", unlabelled)
-    objects = chain([first], objects)
+    objects = chain([first], others)
     if fields is None:
         return "choice", (_choice(entry, number, f"{path}, line {number}") for number, entry in objects)
     form = FORMS[len(fields) - 2]
