@@ -693,7 +693,7 @@ def test_of_several_files_the_one_of_another_form_is_named(models, folder):
         ("texts", "unlabelled.tsv", [], "unlabelled.tsv, line 3: the label is empty"),
         ("entities", "short.conll", [], "short.conll, line 2: 1 column, where there must be a word and its label"),
         ("entities", "entities.conll", ["1", "4"], "entities.conll, line 1: 2 columns, but column 4 is asked for"),
-        ("texts", "texts.tsv", ["1", "4"], "texts.tsv, line 2: 2 columns where column 4 is asked for"),
+        ("texts", "texts.tsv", ["1", "4"], "texts.tsv, line 2: 2 columns, but column 4 is asked for"),
         ("texts", "texts.tsv", ["review", "label"], "texts.tsv: no column is named 'review'"),
         ("texts", "texts.tsv", ["sentence"], "1 columns are named; name one text or two, and the label last"),
         ("texts", "texts.tsv", ["sentence", "sentence"], "names a column twice"),

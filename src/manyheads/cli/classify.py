@@ -35,12 +35,13 @@ def classify(model: Model, device: Device = "auto") -> None:
 def _examples(form: str) -> Iterator[Any]:
     """What each line of standard input says, as a classifier of this form takes it."""
     from manyheads.core.errors import DataError
-    from manyheads.data.readers.examples import read_choices
+    from manyheads.data.readers.corpus import json_in
+    from manyheads.data.readers.examples import choices_in
 
     for number, line in enumerate(standard_input(), start=1):
         place = f"standard input, line {number}"
         if form == "choice":
-            yield read_choices(line, place)
+            yield choices_in(json_in(line, place), place)
         elif form == "pair" or (form == "either" and "\t" in line):
             texts = line.split("\t")
             if len(texts) != 2:

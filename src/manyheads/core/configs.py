@@ -91,23 +91,17 @@ def to_toml(config: Any, *, documented: bool = False, section: str = "") -> str:
 
 def field_docs(config: type) -> dict[str, str]:
     """The docstring under each field, read from the source."""
-    docs: dict[str, str] = {}
-    for part in reversed(config.__mro__[:-1]):  # a field may be inherited
-        docs |= _docs_in(part)
-    return docs
-
-
-def _docs_in(config: type) -> dict[str, str]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(config)))
-    except OSError:
-        return {}
     docs, name = {}, None
-    for node in tree.body[0].body:  # type: ignore
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            name = node.target.id
-        elif name and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            docs[name], name = inspect.cleandoc(str(node.value.value)), None
+    for part in reversed(config.__mro__[:-1]):  # a field may be inherited
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(part)))
+        except OSError:
+            continue
+        for node in tree.body[0].body:  # type: ignore
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                name = node.target.id
+            elif name and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                docs[name], name = inspect.cleandoc(str(node.value.value)), None
     return docs
 
 

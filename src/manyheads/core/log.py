@@ -27,32 +27,24 @@ _counting: ContextVar[bool] = ContextVar("counting", default=False)
 
 
 @contextmanager
-def _counted() -> Iterator[None]:
-    token = _counting.set(True)
-    try:
-        yield
-    finally:
-        _counting.reset(token)
-
-
-@contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows a growing count on a terminal, and elsewhere a line at each doubling past 100,000.
-
-    What counts inside another count is not shown.
-    """
+    """Shows a growing count on a terminal, elsewhere a line at each doubling past 100,000; a count inside it is not."""
     if _counting.get():
         yield lambda count: None
         return
     console, next_line = _console(), 100_000
-    with _counted(), console.status(what) if console.is_terminal else nullcontext() as status:
 
-        def show(count: int) -> None:
-            nonlocal next_line
-            if status:
-                status.update(f"{what}: {count:,}")
-            elif count >= next_line:
-                say(f"{what}: {count:,}")
-                next_line *= 2
+    def show(count: int) -> None:
+        nonlocal next_line
+        if status:
+            status.update(f"{what}: {count:,}")
+        elif count >= next_line:
+            say(f"{what}: {count:,}")
+            next_line *= 2
 
-        yield show
+    token = _counting.set(True)
+    try:
+        with console.status(what) if console.is_terminal else nullcontext() as status:
+            yield show
+    finally:
+        _counting.reset(token)

@@ -63,12 +63,9 @@ class Batches:
         for number in range(start, len(plan)):
             yield self._collate(plan[number])
 
-    def count(self, epoch: int) -> int:
-        return len(self.plan(epoch))
-
     def __len__(self) -> int:
         """The batches of the first epoch; where others have not as many, they have about as many."""
-        return self.count(0)
+        return len(self.plan(0))
 
 
 @dataclass(frozen=True)

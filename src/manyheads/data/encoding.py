@@ -9,6 +9,12 @@ CHUNK_ITEMS = 10_000  # encoded in one call, which shares them out among the cor
 CHUNK_LETTERS = 4_000_000  # so that ten thousand whole documents do not fill the memory
 
 Item = TypeVar("Item")
+Told = Callable[[int], None]
+"""Who is told how much has been read so far."""
+
+
+def nobody(done: int) -> None:
+    """Who need not be told."""
 
 
 class Encoder(Protocol):

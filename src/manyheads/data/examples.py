@@ -78,18 +78,14 @@ def answer_store(rows: Sequence[list[int]], targets: Sequence[tuple[int, int]]) 
 
 
 def answer_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `starts` and `ends` of the answer, [R].
-
-    Both are 0, the position of [CLS], where the window has no answer.
-    """
-    ids, starts, ends = store["ids"], store["start"], store["end"]
+    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `starts` and `ends` of answers, [R]; 0 is none."""
 
     def collate(numbers: np.ndarray) -> Batch:
-        cells, lengths = padded([ids[number] for number in numbers])
-        first, last = torch.from_numpy(starts[numbers]), torch.from_numpy(ends[numbers])
-        return Batch(len(numbers), ids=cells, lengths=lengths, starts=first, ends=last)
+        ids, lengths = padded([store["ids"][number] for number in numbers])
+        starts, ends = (torch.from_numpy(store[name][numbers]) for name in ("start", "end"))
+        return Batch(len(numbers), ids=ids, lengths=lengths, starts=starts, ends=ends)
 
-    return _by_length(ids.lengths, size, seed, shuffle, collate)
+    return _by_length(store["ids"].lengths, size, seed, shuffle, collate)
 
 
 # Sentences with a label for each word
@@ -113,14 +109,13 @@ def tag_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> 
 
     A label is -1 where no word begins or another window is asked about it; sums are divided by the words asked about.
     """
-    ids, labels = store["ids"], store["labels"]
 
     def collate(numbers: np.ndarray) -> Batch:
-        cells, lengths = padded([ids[number] for number in numbers])
-        right, _ = padded([labels[number] for number in numbers], NOTHING)
-        return Batch(int((right != NOTHING).sum()), ids=cells, lengths=lengths, labels=right)
+        ids, lengths = padded([store["ids"][number] for number in numbers])
+        labels, _ = padded([store["labels"][number] for number in numbers], NOTHING)
+        return Batch(int((labels != NOTHING).sum()), ids=ids, lengths=lengths, labels=labels)
 
-    return _by_length(ids.lengths, size, seed, shuffle, collate)
+    return _by_length(store["ids"].lengths, size, seed, shuffle, collate)
 
 
 # Pairs of texts, with or without a score
@@ -130,11 +125,6 @@ def similarity_store(pairs: Sequence[tuple[list[int], list[int]]], scores: Seque
     """The columns `first` and `second`, and `score` where there are scores."""
     columns = {name: Ragged.of([pair[side] for pair in pairs]) for side, name in enumerate(("first", "second"))}
     return Store(columns if scores is None else {**columns, "score": np.array(scores, dtype=np.float32)})
-
-
-def is_scored(store: Store) -> bool:
-    """Whether its pairs have scores."""
-    return "score" in store
 
 
 def similarity_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
@@ -150,7 +140,7 @@ def similarity_batches(store: Store, *, size: int, seed: int, shuffle: bool = Tr
     def collate(numbers: np.ndarray) -> Batch:
         rows = [store[side][number] for side in ("first", "second") for number in numbers]
         ids, lengths = padded(rows)
-        if is_scored(store):
+        if "score" in store:
             labels, candidates = torch.from_numpy(store["score"][numbers]), None
         else:
             labels, candidates = torch.arange(len(numbers)), second_texts(rows)

@@ -1,20 +1,22 @@
-"""Rows of whole sentences with masked words: what BERT learns from.
+"""Rows of whole sentences with masked words: what BERT learns from (Devlin et al. 2019, section 3.1).
 
 Shapes:  B rows of a batch  T positions  N predicted positions  S sentences  C chunks  F chunks in question  K draws
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from manyheads.core.errors import DataError
 from manyheads.data.batches import Batch, Batches, Plan, by_count
-from manyheads.data.masking import masked
 from manyheads.data.ragged import Store
 from manyheads.data.sentences import document_bounds
 
+CHOSEN = 0.15  # of the positions
+MASKED, REPLACED = 0.8, 0.1  # of the chosen ones; the rest stays as it is
 SHORT = 0.1  # of the chunks are short, so that models see all lengths; it also moves the borders behind them
 BLOCK = 2**20  # sentences whose chunks are found at a time, for lists take several times the memory of arrays
 ROUNDS = 12  # of looking for partners; each finds one for most
@@ -117,6 +119,33 @@ def masked_batches(
         )
 
     return Batches(plan, collate)  # type: ignore
+
+
+def masked(
+    ids_BT: Tensor, may_BT: Tensor, *, mask: int, vocabulary: int, special: Collection[int], generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """The ids with some hidden, and True where they are to be predicted.
+
+    Each position where `may` is true is chosen with a chance of 15 %, and at least one of each row that has any.  Of
+    ten chosen ids eight become `mask`, one becomes any id that is not special, and one stays.
+    """
+    chances_BT = torch.rand(ids_BT.shape, generator=generator).masked_fill_(~may_BT, 2.0)
+    least_B1 = chances_BT.amin(dim=1, keepdim=True)
+    chosen_BT = (chances_BT <= least_B1.clamp(min=CHOSEN)) & may_BT
+    places_N = chosen_BT.flatten().nonzero().squeeze(1)
+    ids_N = ids_BT.flatten()[places_N]
+    fate_N = torch.rand(len(places_N), generator=generator)
+    other_N = _ordinary(len(places_N), vocabulary, {mask, *special}, generator).to(ids_BT.dtype)
+    ids_N = torch.where(fate_N < MASKED + REPLACED, other_N, ids_N).masked_fill_(fate_N < MASKED, mask)
+    return ids_BT.flatten().index_copy(0, places_N, ids_N).view_as(ids_BT), chosen_BT
+
+
+def _ordinary(count: int, vocabulary: int, special: Collection[int], generator: torch.Generator) -> Tensor:
+    """Ids drawn evenly from all that are not special."""
+    drawn_N = torch.randint(vocabulary - len(special), (count,), generator=generator)
+    for each in sorted(special):
+        drawn_N += drawn_N >= each  # moves them past it
+    return drawn_N
 
 
 class _Text:

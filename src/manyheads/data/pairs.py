@@ -8,19 +8,15 @@ import torch
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batch, Batches, Plan, by_shape, padded, shuffling
-from manyheads.data.encoding import Encoder, chunks, id_type
+from manyheads.data.encoding import Encoder, Told, chunks, id_type, nobody
 from manyheads.data.ragged import Ragged, Store, store_written
+from manyheads.data.readers.corpus import Pair
 
 SIDES = ("source", "target")
 
 
 def write_pairs(
-    directory: Path,
-    pairs: Iterable[tuple[str, str]],
-    tokenizer: Encoder,
-    *,
-    longest: int,
-    on_progress: Callable[[int], None] | None = None,
+    directory: Path, pairs: Iterable[Pair], tokenizer: Encoder, *, longest: int, on_progress: Told = nobody
 ) -> Store:
     """Encode all pairs into a store with the columns `source` and `target`.
 
@@ -38,8 +34,7 @@ def write_pairs(
             read += len(chunk)
             empty += len(chunk) - len(full)
             too_long += len(full) - len(kept)
-            if on_progress is not None:
-                on_progress(read)
+            on_progress(read)
         if not writer.rows:
             raise DataError(
                 f"no pairs are left of {read} read: {empty} have a blank side and {too_long} a side of more "
@@ -55,10 +50,7 @@ def pair_store(sources: list[list[int]], targets: list[list[int]]) -> Store:
 
 
 def pair_batches(store: Store, *, tokens: int, pad: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches by token budget, of pairs that are about equally long: `source`, [B, S], and `target`, [B, T].
-
-    The target has its end and no start; both are padded at the end.
-    """
+    """Batches by token budget, of pairs about equally long: `source`, [B, S], and `target`, [B, T], without a start."""
     source, target = (store[side] for side in SIDES)
 
     def collate(pairs: np.ndarray) -> Batch:

@@ -1,14 +1,15 @@
 """One store for token ids and whatever goes with them, on disk, so that a corpus may be larger than memory."""
 
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -120,32 +121,27 @@ class Store:
 class Writer:
     """Appends rows to the files of a store."""
 
-    def __init__(self, directory: Path, files: ExitStack):
-        self._directory, self._stack = directory, files
-        self._files: dict[str, BinaryIO] = {}
+    def __init__(self, directory: Path):
+        self._directory, self.rows = directory, 0
         self._columns: dict[str, dict[str, Any]] = {}
-        self.rows = 0
         self.about: dict[str, Any] = {}
 
     def append(self, columns: Mapping[str, Column]) -> None:
         """More rows, with the same columns each time."""
         for name, column in columns.items():
-            values = column.flat if isinstance(column, Ragged) else column
-            known = self._columns.setdefault(
-                name, {"dtype": values.dtype.name, "values": 0, "ragged": isinstance(column, Ragged)}
-            )
-            if isinstance(column, Ragged):
-                if f"{name}.offsets" not in self._files:
-                    self._write(f"{name}.offsets", np.zeros(1, OFFSETS))
-                self._write(f"{name}.offsets", column.offsets[1:] + (known["values"] - column.offsets[0]))
+            ragged = isinstance(column, Ragged)
+            values = column.flat if ragged else column
+            first = int(name in self._columns)  # where the rows before it end is known already
+            known = self._columns.setdefault(name, {"dtype": values.dtype.name, "values": 0, "ragged": ragged})
+            if ragged:
+                self._write(f"{name}.offsets", column.offsets[first:] + (known["values"] - column.offsets[0]))
             self._write(f"{name}.values", values)
             known["values"] += len(values)
         self.rows += len(Store(columns))
 
     def _write(self, name: str, values: np.ndarray) -> None:
-        if name not in self._files:
-            self._files[name] = self._stack.enter_context((self._directory / name).open("wb"))
-        values.tofile(self._files[name])
+        with (self._directory / name).open("ab") as file:
+            values.tofile(file)
 
     def finish(self) -> None:
         told = {"rows": self.rows, "columns": self._columns, "about": self.about}
@@ -156,20 +152,15 @@ class Writer:
 def store_written(directory: Path) -> Iterator[Writer]:
     """A writer whose store appears when the block ends well, in the place of one that is there already."""
     directory = Path(directory).absolute()
-    if directory.exists() and not (directory.is_dir() and _all_of_a_store(directory.iterdir())):
+    if directory.exists() and not (directory.is_dir() and all(map(FILE.fullmatch, os.listdir(directory)))):
         raise DataError(f"{directory} holds something else than a store; name a new directory")
     try:
         with directory_written_atomically(directory) as unfinished:
-            with ExitStack() as files:
-                writer = Writer(unfinished, files)
-                yield writer
+            writer = Writer(unfinished)
+            yield writer
             writer.finish()
     except OSError as error:
         raise DataError(f"{directory} cannot be written ({error}); check the free space and the rights") from error
-
-
-def _all_of_a_store(paths: Iterable[Path]) -> bool:
-    return all(FILE.fullmatch(path.name) for path in paths)
 
 
 def _mapped(directory: Path, name: str, rows: int, *, dtype: str, values: int, ragged: bool) -> Column:

@@ -1,15 +1,14 @@
 """Sentences of documents as token ids, on disk: what models that read whole sentences learn from."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.encoding import Encoder, id_type
+from manyheads.data.encoding import Encoder, Told, id_type, nobody
 from manyheads.data.ragged import Ragged, Store, store_written
 from manyheads.data.readers.documents import Piece
 
@@ -47,12 +46,7 @@ def _ends(text: str) -> Iterator[int]:
 
 
 def write_sentences(
-    directory: Path,
-    documents: Iterable[Piece],
-    tokenizer: Encoder,
-    *,
-    longest: int,
-    on_progress: Callable[[int], None] | None = None,
+    directory: Path, documents: Iterable[Piece], tokenizer: Encoder, *, longest: int, on_progress: Told = nobody
 ) -> Store:
     """Encode the sentences of all documents into a store: their `ids`, and of each the number of its `document`.
 
@@ -64,16 +58,15 @@ def write_sentences(
     dtype = id_type(tokenizer)
     letters = 0
     with store_written(directory) as writer:
-        for chunk in _chunks(documents):
-            rows = tokenizer.encode(chunk.sentences) if chunk.sentences else []
+        for sentences, document_of_each, read in _chunks(documents):
+            rows = tokenizer.encode(sentences) if sentences else []
             parts = [_parts(len(row), longest) for row in rows]
             ends = np.cumsum([0, *chain.from_iterable(parts)], dtype=np.int64)
             ids = Ragged(np.fromiter(chain.from_iterable(rows), dtype), ends)
-            numbers = np.repeat(np.array(chunk.documents, dtype=np.int32), [*map(len, parts)])
+            numbers = np.repeat(np.array(document_of_each, dtype=np.int32), [*map(len, parts)])
             writer.append({"ids": ids, "document": numbers})
-            letters += chunk.letters
-            if on_progress is not None:
-                on_progress(letters)
+            letters += read
+            on_progress(letters)
         if not writer.rows:
             raise DataError(f"no sentences came out of {letters} letters of text; check the files and the tokenizer")
         writer.about = {"letters": letters}
@@ -112,15 +105,8 @@ def split(store: Store, fraction: float, most_tokens: int) -> tuple[Store, Store
     return store.part(0, int(border)), store.part(int(border), count)
 
 
-class _Chunk(NamedTuple):
-    """Sentences that are encoded together, and the number of the document that each is of."""
-
-    sentences: list[str]
-    documents: list[int]
-    letters: int
-
-
-def _chunks(pieces: Iterable[Piece]) -> Iterator[_Chunk]:
+def _chunks(pieces: Iterable[Piece]) -> Iterator[tuple[list[str], list[int], int]]:
+    """Sentences that are encoded together, the number of the document that each is of, and their letters."""
     sentences, documents, letters, number, rest = [], [], 0, 0, ""
     for piece in pieces:
         text = rest + piece.text
@@ -131,10 +117,10 @@ def _chunks(pieces: Iterable[Piece]) -> Iterator[_Chunk]:
         number += piece.ends
         letters += len(piece.text)
         if letters >= CHUNK_LETTERS:
-            yield _Chunk(sentences, documents, letters)
+            yield sentences, documents, letters
             sentences, documents, letters = [], [], 0
     sentences += sentences_of(rest)
-    yield _Chunk(sentences, documents + [number] * (len(sentences) - len(documents)), letters)
+    yield sentences, documents + [number] * (len(sentences) - len(documents)), letters
 
 
 def _complete(text: str) -> int:

@@ -1,6 +1,6 @@
 """Running text as token ids, and its batches.  Shapes:  B windows  T predictions"""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -9,18 +9,13 @@ import torch
 
 from manyheads.core.errors import DataError
 from manyheads.data.batches import Batch, Batches, shuffling, windows
-from manyheads.data.encoding import Encoder, chunks, id_type
+from manyheads.data.encoding import Encoder, Told, chunks, id_type, nobody
 from manyheads.data.ragged import Store, store_written
 from manyheads.data.readers.documents import Piece
 
 
 def write_text(
-    directory: Path,
-    pieces: Iterable[Piece],
-    tokenizer: Encoder,
-    *,
-    end: int | None,
-    on_progress: Callable[[int], None] | None = None,
+    directory: Path, pieces: Iterable[Piece], tokenizer: Encoder, *, end: int | None, on_progress: Told = nobody
 ) -> Store:
     """Encode all pieces into a store with the column `ids`, those of all documents, with `end` behind each.
 
@@ -39,8 +34,7 @@ def write_text(
             letters += sum(len(piece.text) for piece in chunk)
             # JSON may hold half a surrogate pair, which has no bytes; the sign that stands for it has as many as this.
             size += sum(len(piece.text.encode("utf-8", "surrogatepass")) for piece in chunk)
-            if on_progress is not None:
-                on_progress(letters)
+            on_progress(letters)
         if not writer.rows:
             raise DataError(f"no ids came out of {letters} letters of text; check the files and the tokenizer")
         writer.about = {"documents": documents, "letters": letters, "bytes": size}
@@ -48,10 +42,7 @@ def write_text(
 
 
 def text_batches(store: Store, *, rows: int, length: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches of a text in `rows` windows of `length` predictions: `ids`, [B, T + 1], each predicted from those before.
-
-    All predictions count, so that `counted` is None.
-    """
+    """Batches of `rows` windows of `length` predictions: `ids`, [B, T + 1]; all count, so that `counted` is None."""
     ids = store["ids"]
     if len(ids) < 2:
         raise DataError(f"a text of {len(ids)} ids has nothing to predict; give one of at least 2, better many")

@@ -20,13 +20,7 @@ from manyheads.text.tokenizer import (
 )
 
 PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-USUAL_NAMES = {
-    "pad_token": PAD,
-    "unk_token": UNKNOWN,
-    "cls_token": START,
-    "sep_token": SEPARATOR,
-    "mask_token": MASK,
-}
+USUAL_NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL))
 CONTINUING = "##"
 LARGEST_ALPHABET = 1000  # words with rarer characters than these are unknown
 
@@ -51,14 +45,12 @@ class EncoderTokenizer(FileTokenizer):
         # What the model itself says for an unknown word, whatever the files beside it may name.
         names["unk_token"] = getattr(model.model, "unk_token", None) or names["unk_token"]
         start, separator = names["cls_token"], names["sep_token"]
-        self.pad: int = id_of_token(model, names["pad_token"])
-        self.unknown: int = id_of_token(model, names["unk_token"])
-        self.start: int = id_of_token(model, start)
-        self.separator: int = id_of_token(model, separator)
+        needed = (names["pad_token"], names["unk_token"], start, separator)
+        self.pad, self.unknown, self.start, self.separator = (id_of_token(model, name) for name in needed)
         self.mask: int | None = model.token_to_id(names["mask_token"])
-        self._names = {role: token for role, token in names.items() if model.token_to_id(token) is not None}
-        mark_special(model, self._names.values())
-        super().__init__(model)
+        names = {role: token for role, token in names.items() if model.token_to_id(token) is not None}
+        mark_special(model, names.values())
+        super().__init__(model, names, model_input_names=["input_ids", "token_type_ids", "attention_mask"])
         if model.post_processor is None:
             model.post_processor = processors.TemplateProcessing(
                 single=[start, "$A", separator],
@@ -82,10 +74,7 @@ class EncoderTokenizer(FileTokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int, *, lowercase: bool = True) -> "EncoderTokenizer":
-        """Learn WordPiece of at most `vocabulary` tokens, as BERT's; a small corpus may yield fewer.
-
-        With `lowercase`, accents go too.
-        """
+        """Learn WordPiece, as BERT's, of `vocabulary` tokens or fewer; with `lowercase`, accents go too."""
         normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         words = _words(texts, normalizer)
         alphabet = _alphabet(words)
@@ -109,26 +98,12 @@ class EncoderTokenizer(FileTokenizer):
         file = path / "vocab.txt" if older else file_at(path)
         named = named_beside(file)
         if older:
-            _refuse_other_class(file)
             model = _word_piece(_read_lines(file), named.get("unk_token", UNKNOWN), normalizers.BertNormalizer())
         else:
             model = read_model(file)
         if isinstance(model.normalizer, normalizers.BertNormalizer):
             _set_normalizer(model.normalizer, file)
         return cls(model, named=named)
-
-    def save(self, directory: Path, length: int | None = None) -> None:
-        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them.
-
-        `length` is the longest text that the model can read, in tokens.
-        """
-        limit = {} if length is None else {"model_max_length": length}
-        inputs = ["input_ids", "token_type_ids", "attention_mask"]
-        self._write(directory, self._names, model_input_names=inputs, **limit)
-
-    def encode(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
-        """The ids of each text, nothing around; with `special`, special tokens spelt out in it are recognised."""
-        return self._bare(texts, special)
 
     def wrapped(self, first: list[int], second: list[int] | None = None) -> list[int]:
         """The ids of one text or of two, with [CLS] before and [SEP] behind each."""
@@ -141,11 +116,9 @@ class EncoderTokenizer(FileTokenizer):
         Pieces of one character, as those of a Hangul syllable, have the same offsets.
         """
         encodings = self._model.encode_batch([encodable(text) for text in texts], add_special_tokens=False)
-        rows: list[tuple[list[int], list[tuple[int, int]]]] = []
-        for encoding in encodings:
-            kept = [pair for pair in zip(encoding.ids, encoding.offsets) if pair[0] not in self._never_text]
-            rows.append(([each for each, _ in kept], [offsets for _, offsets in kept]))
-        return rows
+        found = ([*zip(encoding.ids, encoding.offsets)] for encoding in encodings)
+        kept = ([pair for pair in pairs if pair[0] not in self._never_text] for pairs in found)
+        return [([each for each, _ in pairs], [offsets for _, offsets in pairs]) for pairs in kept]
 
     def encode_words(self, sentences: list[list[str]]) -> list[list[list[int]]]:
         """For each word of each sentence the ids of its pieces; a word that has none is unknown."""
@@ -207,19 +180,15 @@ def _word_piece(
 
 
 def _read_lines(file: Path) -> dict[str, int]:
-    """The vocabulary of a file with one token in each line."""
+    """The vocabulary of a vocab.txt, which is BERT's unless the tokenizer_config.json beside it says otherwise."""
+    found = entries_beside(file, "tokenizer_config.json").get("tokenizer_class")
+    if found not in (None, "BertTokenizer", "BertTokenizerFast"):
+        raise ConfigError(f"{file} is the vocabulary of a {found}, which cuts words otherwise; give a tokenizer.json")
     try:
         lines = file.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not text in UTF-8 ({error}); copy it again") from error
     return {token: each for each, token in enumerate(lines)}
-
-
-def _refuse_other_class(file: Path) -> None:
-    """A vocab.txt is BERT's unless the tokenizer_config.json beside it says otherwise."""
-    found = entries_beside(file, "tokenizer_config.json").get("tokenizer_class")
-    if found not in (None, "BertTokenizer", "BertTokenizerFast"):
-        raise ConfigError(f"{file} is the vocabulary of a {found}, which cuts words otherwise; give a tokenizer.json")
 
 
 def _set_normalizer(normalizer: normalizers.BertNormalizer, file: Path) -> None:

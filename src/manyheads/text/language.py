@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import tokenizers
-from tokenizers import Regex, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Regex, decoders, models, pre_tokenizers, processors
 
 from manyheads.core.errors import ConfigError
 from manyheads.text.tokenizer import (
@@ -17,14 +17,15 @@ from manyheads.text.tokenizer import (
     file_at,
     first_known,
     id_of_token,
+    learn_pairs,
     mark_special,
     named_beside,
     read_model,
+    refuse_small,
 )
 
 END_OF_TEXT = "<|endoftext|>"
 COMMON_ENDS = (END_OF_TEXT, "</s>", "<|end_of_text|>", "<eos>")
-SMALLEST_VOCABULARY = 1 + 256  # the end of a text and one token for every byte
 
 
 class LanguageTokenizer(FileTokenizer):
@@ -41,8 +42,8 @@ class LanguageTokenizer(FileTokenizer):
         if end is not None:
             names = {**names, "eos_token": end, "pad_token": names.get("pad_token", end)}
         mark_special(model, names.values())
-        super().__init__(model)
-        self._names = names
+        # Older versions of `transformers` also give token types, which GPT and GPT-2 would add to their embeddings.
+        super().__init__(model, names, model_input_names=["input_ids", "attention_mask"])
         before, behind = _around_a_text(model)
         self.start: list[int] = before
         # An end that a tokenizer puts behind a text would leave a language model nothing to say.
@@ -51,20 +52,9 @@ class LanguageTokenizer(FileTokenizer):
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int) -> "LanguageTokenizer":
         """Learn a byte-level BPE of at most `vocabulary` tokens, as GPT-2's; a small corpus may yield fewer."""
-        if vocabulary < SMALLEST_VOCABULARY:
-            raise ConfigError(
-                f"a vocabulary of {vocabulary} tokens cannot hold the 256 bytes and {END_OF_TEXT}; "
-                f"ask for {SMALLEST_VOCABULARY} or more"
-            )
+        refuse_small(vocabulary, 1, END_OF_TEXT)
         model = _byte_level(models.BPE())
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary,
-            min_frequency=2,  # a pair of tokens seen once says nothing about the next corpus
-            show_progress=False,
-            special_tokens=[END_OF_TEXT],
-            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        )
-        model.train_from_iterator((encodable(text) for text in texts), trainer)
+        learn_pairs(model, texts, vocabulary, [END_OF_TEXT])
         return cls(model, end=END_OF_TEXT)
 
     @classmethod
@@ -95,19 +85,6 @@ class LanguageTokenizer(FileTokenizer):
             model = read_model(file)
         named = named_beside(file)
         return cls(model, end=named.get("eos_token") or first_known(model, COMMON_ENDS), named=named)
-
-    def save(self, directory: Path, length: int | None = None) -> None:
-        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them.
-
-        `length` is the longest text that the model can read, in tokens.
-        """
-        limit = {} if length is None else {"model_max_length": length}
-        # Older versions also give token types, which GPT and GPT-2 would add to their embeddings.
-        self._write(directory, self._names, model_input_names=["input_ids", "attention_mask"], **limit)
-
-    def encode(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
-        """The ids of each text; with `special`, special tokens spelt out in it are recognised."""
-        return self._bare(texts, special)
 
     def encode_wrapped(self, texts: list[str] | list[tuple[str, str]]) -> list[list[int]]:
         """The ids of each text or pair, with those that the tokenizer's own template puts around it."""

@@ -17,7 +17,7 @@ PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 COMMON_PADS = (PAD, "[PAD]")
 COMMON_ENDS = (END, "<|endoftext|>", "[SEP]", "<eos>")
 COMMON_UNKNOWNS = (UNKNOWN, "[UNK]")
-SMALLEST_VOCABULARY = 3 + 256  # the special tokens and one token for every byte
+BYTES = 256  # of which every one has a token
 
 # Half a surrogate pair is legal in a Python string (JSON may hold one) but has no UTF-8 bytes.
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -27,7 +27,9 @@ _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 class FileTokenizer:
     """A tokenizer.json, and what does not depend on the model that it is for."""
 
-    def __init__(self, model: tokenizers.Tokenizer):
+    def __init__(self, model: tokenizers.Tokenizer, names: dict[str, str], **settings: Any):
+        """`names` are its special tokens by their role elsewhere, {"eos_token": "</s>"}, and saved with `settings`."""
+        self._names, self._settings = names, settings
         model.no_padding()
         model.no_truncation()
         model.encode_special_tokens = True
@@ -44,13 +46,12 @@ class FileTokenizer:
         """The id of a token that must be there."""
         return id_of_token(self._model, name)
 
-    def _bare(self, texts: list[str], special: bool) -> list[list[int]]:
-        """The ids of each text with nothing around; with `special`, special tokens spelt out in it are recognised."""
-        model = self._recognising if special else self._model
+    def encode(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
+        """The ids of each text, nothing around; with `special`, special tokens spelt out in it are recognised."""
+        model, never = (self._recognising, frozenset()) if special else (self._model, self._never_text)
         encodings = model.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
-        if special:
-            return [encoding.ids for encoding in encodings]
-        return [self._only_text(encoding.ids) for encoding in encodings]
+        rows = [encoding.ids for encoding in encodings]
+        return [ids if never.isdisjoint(ids) else [each for each in ids if each not in never] for ids in rows]
 
     @cached_property
     def _recognising(self) -> tokenizers.Tokenizer:
@@ -59,9 +60,6 @@ class FileTokenizer:
 
     def _copy(self) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_str(self._model.to_str())
-
-    def _only_text(self, ids: list[int]) -> list[int]:
-        return ids if self._never_text.isdisjoint(ids) else [each for each in ids if each not in self._never_text]
 
     @cached_property
     def _never_text(self) -> frozenset[int]:
@@ -106,16 +104,14 @@ class FileTokenizer:
         description = json.loads(self._model.to_str())
         return json.dumps([description["pre_tokenizer"], description["decoder"]])
 
-    def _write(self, directory: Path, names: dict[str, str], **settings: object) -> None:
-        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them."""
+    def save(self, directory: Path, length: int | None = None) -> None:
+        """Write tokenizer.json and, for `transformers`, tokenizer_config.json; `length` is the model's longest text."""
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
-        config = {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            **names,
-            "clean_up_tokenization_spaces": False,
-            **settings,
-        }
+        config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", **self._names}
+        config |= {"clean_up_tokenization_spaces": False, **self._settings}
+        if length is not None:
+            config["model_max_length"] = length
         if self._unknown is not None:
             config.setdefault("unk_token", self._unknown)
         (directory / "tokenizer.json").write_text(self._model.to_str(pretty=True), encoding="utf-8")
@@ -142,8 +138,8 @@ class Tokenizer(FileTokenizer):
     """
 
     def __init__(self, model: tokenizers.Tokenizer, *, pad: str, end: str):
-        super().__init__(model)
-        self._names = {"pad_token": pad, "eos_token": end}
+        names = {"pad_token": pad, "eos_token": end}
+        super().__init__(model, names, model_max_length=512, split_special_tokens=True)  # text is only text there too
         self.pad: int = id_of_token(model, pad)
         self.end: int = id_of_token(model, end)
         if self.pad == self.end:
@@ -164,23 +160,12 @@ class Tokenizer(FileTokenizer):
     @classmethod
     def train(cls, lines: Iterable[str], vocabulary: int) -> "Tokenizer":
         """Learn a byte-level BPE of at most `vocabulary` tokens; a small corpus may yield fewer."""
-        if vocabulary < SMALLEST_VOCABULARY:
-            raise ConfigError(
-                f"a vocabulary of {vocabulary} tokens cannot hold the 256 bytes and 3 special tokens; "
-                f"ask for {SMALLEST_VOCABULARY} or more"
-            )
+        refuse_small(vocabulary, 3, "3 special tokens")
         model = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN))
         # The added space makes a line's first word the same token as that word elsewhere; the decoder takes it off.
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         model.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocabulary - 1,
-            min_frequency=2,  # a pair of tokens seen once says nothing about the next corpus
-            show_progress=False,
-            special_tokens=[END, UNKNOWN],
-            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        )
-        model.train_from_iterator((encodable(line) for line in lines), trainer)
+        learn_pairs(model, lines, vocabulary - 1, [END, UNKNOWN])
         # Marian's order, the pad behind all others: CTranslate2 cuts the last row off as the one it has no need of.
         model.add_special_tokens([PAD])
         return cls(model, pad=PAD, end=END)
@@ -203,15 +188,7 @@ class Tokenizer(FileTokenizer):
             pad = PAD
         return cls(model, pad=str(pad), end=str(end))
 
-    def save(self, directory: Path, length: int | None = None) -> None:
-        """Write tokenizer.json and tokenizer_config.json, as `transformers.AutoTokenizer` reads them.
-
-        `length` is the longest text that the model can read, in tokens.
-        """
-        # There too, text is only ever text.
-        self._write(directory, self._names, model_max_length=length or 512, split_special_tokens=True)
-
-    def encode(self, lines: list[str]) -> list[list[int]]:
+    def encode(self, lines: list[str]) -> list[list[int]]:  # type: ignore
         """The ids of each line, with `end` once, as the last."""
         encodings = self._model.encode_batch_fast([encodable(line) for line in lines])
         return [self._ended(encoding.ids) for encoding in encodings]
@@ -220,6 +197,27 @@ class Tokenizer(FileTokenizer):
         if ids.count(self.end) == 1 and self.pad not in ids:
             return ids
         return [each for each in ids if each not in (self.pad, self.end)] + [self.end]
+
+
+def refuse_small(vocabulary: int, special: int, names: str) -> None:
+    """A byte-level vocabulary must have room for its special tokens, which are called `names`, and for every byte."""
+    if vocabulary < BYTES + special:
+        raise ConfigError(
+            f"a vocabulary of {vocabulary} tokens cannot hold the {BYTES} bytes and {names}; "
+            f"ask for {BYTES + special} or more"
+        )
+
+
+def learn_pairs(model: tokenizers.Tokenizer, texts: Iterable[str], vocabulary: int, special: list[str]) -> None:
+    """Byte-pair encoding: join the most frequent pair of tokens, again and again."""
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=2,  # a pair of tokens seen once says nothing about the next corpus
+        show_progress=False,
+        special_tokens=special,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )
+    model.train_from_iterator((encodable(text) for text in texts), trainer)
 
 
 def file_at(path: Path) -> Path:

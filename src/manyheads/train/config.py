@@ -33,7 +33,7 @@ class TrainConfig:
     valid_every: int = 1000
     """Steps between two validations."""
     best_by: str = "bleu"
-    """What the kept model is best in on validation data: loss, bleu, accuracy, f1, pearson or spearman."""
+    """What the kept model is best in: loss, or another of the scores that the task's validation gives."""
     patience: int = 0
     """Validations without a better one after which training stops; 0: never."""
     checkpoint_every: int = 1000
@@ -52,37 +52,20 @@ class TrainConfig:
     """Everything random follows from it."""
 
     def __post_init__(self):
-        for name in (
-            "steps",
-            "warmup",
-            "accumulate",
-            "valid_every",
-            "checkpoint_every",
-            "keep",
-            "average",
-            "log_every",
-        ):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 1")
-        for name, known in (
-            ("optimizer", ("adam", "adamw", "muon")),
-            ("schedule", tuple(SCHEDULES)),
-            ("best_by", ("loss", "bleu", "accuracy", "f1", "pearson", "spearman")),
-        ):
+        counts = ("steps", "warmup", "accumulate", "valid_every", "checkpoint_every", "keep", "average", "log_every")
+        limits = {**dict.fromkeys(counts, 1), **dict.fromkeys(("weight_decay", "clip", "patience"), 0)}
+        for name, least in limits.items():
+            if not getattr(self, name) >= least:
+                raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least {least}")
+        for name, end in (("seed", 2**32), ("beta2", 1), ("smoothing", 1)):
+            if not 0 <= getattr(self, name) < end:
+                raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 0 and below {end}")
+        for name, known in (("optimizer", ("adam", "adamw", "muon")), ("schedule", tuple(SCHEDULES))):
             if getattr(self, name) not in known:
                 raise ConfigError(f"train.{name} is '{getattr(self, name)}'; it can be {', '.join(known)}")
-        for name in ("weight_decay", "clip", "patience"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 0")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ConfigError(f"train.learning_rate is {self.learning_rate}; it must be above 0")
-        if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"train.seed is {self.seed}; it must be at least 0 and below {2**32}")
-        if not 0 <= self.beta2 < 1:
-            raise ConfigError(f"train.beta2 is {self.beta2}; it must be at least 0 and below 1")
         if self.weight_decay and self.optimizer == "adam":
             raise ConfigError(f"train.weight_decay is {self.weight_decay}, but {self.optimizer} has none; use adamw")
-        if not 0 <= self.smoothing < 1:
-            raise ConfigError(f"train.smoothing is {self.smoothing}; it must be at least 0 and below 1")
         if self.average > self.keep:
             raise ConfigError(f"train.average {self.average} needs as many checkpoints, but train.keep is {self.keep}")

@@ -137,7 +137,8 @@ class Training:
         self.display.step(step)
         validate, checkpoint = self._validation_due(), step % config.checkpoint_every == 0
         due = step == 1 or step % config.log_every == 0 or step == config.steps  # the first says how long it will take
-        if due or validate or checkpoint or signals.asked:
+        logged = due or validate or checkpoint or signals.asked
+        if logged:
             values, seconds = self.interval.close(learning_rate(step, config, self.width))
             self.progress.seconds += seconds
             self.metrics.add("train", step, values)
@@ -149,7 +150,7 @@ class Training:
             self._validate()
         if checkpoint and step < config.steps:
             self._save()
-        if not self.interval.steps:
+        if logged:
             self.interval = _LogInterval()  # validating and saving is not training
 
     def _validation_due(self) -> bool:
@@ -158,46 +159,40 @@ class Training:
         return step > 0 and due and self.progress.validated < step
 
     def _validate(self) -> None:
-        scores = self._scores()
-        progress, score = self.progress, self._score(scores)
-        progress.validated = progress.step
-        better = progress.best is None or score > progress.best
-        shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
-        self.display.line(f"validation at step {progress.step}: {shown}{'  (best so far)' if better else ''}")
-        self.metrics.add("valid", progress.step, scores)
-        if better:
-            progress.best, progress.best_step, progress.waited = score, progress.step, 0
-            self.job.keep(self.model, f"after step {progress.step:,}", scores)
-        else:
+        progress, step = self.progress, self.progress.step
+        progress.validated = step
+        if not self._is_best("valid", f"validation at step {step}", f"after step {step:,}", ("  (best so far)", "")):
             progress.waited += 1
 
     def _finish(self) -> None:
         self._save()
         if self.config.average == 1 or self.progress.best is None:
             return
-        progress, (weights, count) = self.progress, self.checkpoints.averaged(self.config.average)
+        weights, count = self.checkpoints.averaged(self.config.average)
         if count == 1:
             return
         load_weights(self.model, weights)
-        scores = self._scores()
-        shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
-        better = self._score(scores) > self.progress.best
-        verdict = "kept as the best" if better else "not better, not kept"
-        self.display.line(f"average of the last {count} checkpoints: {shown}  ({verdict})")
-        self.metrics.add("average", progress.step, scores)
-        if better:
-            progress.best, progress.best_step, progress.waited = self._score(scores), progress.step, 0
-            self.job.keep(
-                self.model, f"averaged over the last {count} checkpoints up to step {progress.step:,}", scores
-            )
+        which = f"averaged over the last {count} checkpoints up to step {self.progress.step:,}"
+        verdicts = "  (kept as the best)", "  (not better, not kept)"
+        if self._is_best("average", f"average of the last {count} checkpoints", which, verdicts):
             # The run goes on from its own weights, but only what is better than the average replaces it.
             load_weights(self.model, self.checkpoints.averaged(1)[0])
             self._save()
 
-    def _scores(self) -> dict[str, float]:
+    def _is_best(self, kind: str, what: str, which: str, verdicts: tuple[str, str]) -> bool:
+        """Validates the model, and keeps it if no other was as good; the verdicts are what a person is told of that."""
         self.model.eval()
         with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
-            return self.job.validate(self.model)
+            scores = self.job.validate(self.model)
+        progress, score = self.progress, self._score(scores)
+        better = progress.best is None or score > progress.best
+        shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
+        self.display.line(f"{what}: {shown}{verdicts[0 if better else 1]}")
+        self.metrics.add(kind, progress.step, scores)
+        if better:
+            progress.best, progress.best_step, progress.waited = score, progress.step, 0
+            self.job.keep(self.model, which, scores)
+        return better
 
     def _score(self, scores: dict[str, float]) -> float:
         best_by = self.config.best_by
@@ -250,7 +245,6 @@ class _LogInterval:
             "gradient_norm": sum(norms) / len(norms),
             "tokens_per_second": self.tokens / seconds,
         }
-        self.steps, self.losses, self.norms, self.tokens = [], [], [], 0
         return values, seconds
 
 

@@ -21,19 +21,11 @@ class Loss:
 
 
 def translation_loss(model, batch, *, smoothing: float = 0.0) -> Loss:
-    """Each target token from those before it and the source; the vocabulary is only multiplied where no padding is."""
+    """Each target token from those before it and the source."""
     pad, start = model.config.pad, model.config.start
     before_BT = torch.cat([torch.full_like(batch.target[:, :1], start), batch.target[:, :-1]], dim=1)
-    states = model.states(batch.source, before_BT)
-    real = (batch.target != pad).flatten().nonzero().squeeze(1)
-    total, likelihood = smoothed_cross_entropy(
-        states.flatten(0, 1).index_select(0, real),
-        model.output.weight,
-        model.output.bias,
-        batch.target.flatten().index_select(0, real),
-        smoothing=smoothing,
-        never=pad,
-    )
+    states_BTW, real_BT = model.states(batch.source, before_BT), batch.target != pad
+    total, likelihood = _predicted(model.output, states_BTW, batch.target, real_BT, smoothing=smoothing, never=pad)
     return Loss(total, likelihood, batch.target_tokens)
 
 
@@ -41,14 +33,20 @@ def language_loss(model, batch, *, smoothing: float = 0.0, document_end: int | N
     """Each token from those before it; with `document_end`, from those of its own document alone."""
     inputs_BT, targets_BT = batch.ids[:, :-1], batch.ids[:, 1:]
     mask = None if document_end is None else document_mask(inputs_BT, document_end)
-    states_NW, targets_N = model.states(inputs_BT, mask).flatten(0, 1), targets_BT.flatten()
-    if batch.counted is not None:
-        counted = batch.counted.flatten().nonzero().squeeze(1)
-        states_NW, targets_N = states_NW.index_select(0, counted), targets_N.index_select(0, counted)
-    total, likelihood = smoothed_cross_entropy(
-        states_NW, model.output.weight, model.output.bias, targets_N, smoothing=smoothing
-    )
+    states_BTW = model.states(inputs_BT, mask)
+    total, likelihood = _predicted(model.output, states_BTW, targets_BT, batch.counted, smoothing=smoothing)
     return Loss(total, likelihood, batch.target_tokens)
+
+
+def _predicted(
+    output, states_BTW: Tensor, targets_BT: Tensor, counted_BT: Tensor | None, **settings
+) -> tuple[Tensor, Tensor]:
+    """The cross-entropy of the targets that count, or of all; the vocabulary is only multiplied there."""
+    states_NW, targets_N = states_BTW.flatten(0, 1), targets_BT.flatten()
+    if counted_BT is not None:
+        counted = counted_BT.flatten().nonzero().squeeze(1)
+        states_NW, targets_N = states_NW.index_select(0, counted), targets_N.index_select(0, counted)
+    return smoothed_cross_entropy(states_NW, output.weight, output.bias, targets_N, **settings)
 
 
 def classification_loss(model, batch, *, auxiliary: float = 0.0) -> Loss:
@@ -63,15 +61,9 @@ def classification_loss(model, batch, *, auxiliary: float = 0.0) -> Loss:
     states_BTW = model.states(batch.ids)
     loss = label_loss(compared(model.scores(states_BTW, batch.lengths), batch.candidates), batch.labels)
     positions_T = torch.arange(batch.ids.shape[1] - 1, device=batch.ids.device)
-    real = (positions_T < batch.lengths[:, None] - 1).flatten().nonzero().squeeze(1)
-    output = model.body.output
-    text_loss, _ = smoothed_cross_entropy(
-        states_BTW[:, :-1].flatten(0, 1).index_select(0, real),
-        output.weight,
-        output.bias,
-        batch.ids[:, 1:].flatten().index_select(0, real),
-    )
-    total = loss + auxiliary * batch.target_tokens * text_loss / len(real)
+    real_BT = positions_T < batch.lengths[:, None] - 1
+    text_loss, _ = _predicted(model.body.output, states_BTW[:, :-1], batch.ids[:, 1:], real_BT)
+    total = loss + auxiliary * batch.target_tokens * text_loss / real_BT.sum()
     return Loss(total, loss.detach(), batch.target_tokens)
 
 

@@ -49,10 +49,8 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
             hidden.append(parameter)
         else:
             matrices.append(parameter)
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
+    decays = ((matrices, config.weight_decay), (others, 0.0))
+    groups = [{"params": weights, "weight_decay": decay} for weights, decay in decays]
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
     parts: list[torch.optim.Optimizer] = [kind(groups, lr=0.0, betas=(0.9, config.beta2), eps=1e-9, fused=True)]
     if hidden:

@@ -98,7 +98,7 @@ def test_a_run_resumes_from_two_numbers(kind, shuffle):
     for epoch in (0, 1):
         assert list(used.epoch(epoch))
     whole = list(used.epoch(2))
-    assert len(whole) == used.count(2) == len(used.plan(2)) > 9
+    assert len(whole) == len(used.plan(2)) > 9
     assert abs(len(used) - len(whole)) <= 2
     for start in (0, 1, 9, len(whole), len(whole) + 1):
         torch.manual_seed(start)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from manyheads.data.masking import masked
+from manyheads.data.masked_rows import masked
 
 MASK, VOCABULARY, SPECIAL = 4, 50, (0, 2, 7)  # special ids need not be the first
 

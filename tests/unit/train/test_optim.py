@@ -114,7 +114,6 @@ def test_frozen_blocks_leave_nothing_to_muon():
         ({"accumulate": 0}, "train.accumulate is 0"),
         ({"optimizer": "sgd"}, "train.optimizer is 'sgd'; it can be adam, adamw, muon"),
         ({"schedule": "step"}, "train.schedule is 'step'; it can be inverse_sqrt, cosine, constant"),
-        ({"best_by": "chrf"}, "train.best_by is 'chrf'; it can be loss, bleu, accuracy, f1, pearson, spearman"),
         ({"learning_rate": 0.0}, "train.learning_rate is 0.0; it must be above 0"),
         ({"learning_rate": float("nan")}, "train.learning_rate is nan"),
         ({"clip": -1.0}, "train.clip is -1.0; it must be at least 0"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import read_lines
+from manyheads.data.readers.corpus import is_column_number, read_lines
 
 DOCUMENT = "-DOCSTART-"
 COMMENT = re.compile(r"#[ \t]")
@@ -53,8 +53,8 @@ def read_columns(path: Path, columns: tuple[str, ...] = ()) -> list[TaggedSenten
 def _places(columns: tuple[str, ...]) -> tuple[int, int] | None:
     if not columns:
         return None
-    numbers = [int(column) for column in columns if column.isascii() and column.isdigit()]
-    if len(columns) != 2 or len(set(numbers)) != 2 or min(numbers) < 1:
+    numbers = [int(column) for column in columns if is_column_number(column)]
+    if len(columns) != 2 or len(set(numbers)) != 2:
         raise ConfigError(
             f"--columns {' '.join(columns)} is not clear; write two numbers from 1, of the word and of its label"
         )
@@ -84,12 +84,10 @@ def _sentences(path: Path, *, varying: bool) -> Iterator[list[Row]]:
 
 
 def _cells(line: str) -> list[str]:
-    """What stands between the tabs of a line, or between the spaces of a line without tabs.
-
-    Other spaces of Unicode, such as the one that does not break, occur inside words.
-    """
+    """What stands between the tabs of a line, or between the spaces of a line without tabs."""
     if "\t" in line:
         return [cell.strip(" ") for cell in line.split("\t")]
+    # Other spaces of Unicode, such as the one that does not break, occur inside words.
     return [cell for cell in line.split(" ") if cell]
 
 

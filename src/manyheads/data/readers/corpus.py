@@ -7,14 +7,15 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from manyheads.core.errors import ConfigError, DataError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLES = (".tsv", ".txt")
 OBJECTS = (".jsonl",)
-COMPRESSED = (".gz", ".xz")
+OPENERS = {".gz": gzip.open, ".xz": lzma.open}
+COMPRESSED = tuple(OPENERS)
 UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what a missing, cut or damaged file raises
 
 Pair = tuple[str, str]
@@ -48,16 +49,12 @@ def read_lines(path: Path) -> Iterator[str]:
 
 def opened(path: Path) -> BinaryIO:
     """The bytes of a file, unpacked where its name says that they are packed."""
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".xz":
-        return cast(BinaryIO, lzma.open(path, "rb"))
-    return path.open("rb")
+    return cast(BinaryIO, OPENERS.get(path.suffix, open)(path, "rb"))
 
 
-def file_ending(path: Path) -> str:
-    """How the name of a file ends, but for what says that it is packed."""
-    return path.with_suffix("").suffix if path.suffix in COMPRESSED else path.suffix
+def unpacked(path: Path) -> Path:
+    """The name of a file, but for what says that it is packed."""
+    return path.with_suffix("") if path.suffix in COMPRESSED else path
 
 
 def read_pairs(
@@ -97,7 +94,7 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def _paired(path: Path, fields: tuple[str, str] | None) -> Iterator[Pair]:
-    kind = file_ending(path)
+    kind = unpacked(path).suffix
     if kind in TABLES:
         return _table(path, None if fields is None else (_column(fields[0]), _column(fields[1])))
     if kind in OBJECTS:
@@ -109,8 +106,12 @@ def _paired(path: Path, fields: tuple[str, str] | None) -> Iterator[Pair]:
     )
 
 
+def is_column_number(column: str) -> bool:
+    return column.isascii() and column.isdigit() and int(column) > 0
+
+
 def _column(field: str) -> int:
-    if not (field.isascii() and field.isdigit() and int(field) > 0):
+    if not is_column_number(field):
         raise ConfigError(
             f"{field!r} is no column of a TSV; columns have numbers from 1, so write 1 and 2 for the first two"
         )
@@ -147,7 +148,14 @@ def _objects(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:
         yield text_at(entry, fields[0], place), text_at(entry, fields[1], place)
 
 
-def json_in(line: str, place: str) -> object:
+def read_objects(path: Path) -> Iterator[tuple[int, Any]]:
+    """What the lines of a file of JSON say that are not blank, each with its number."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield number, json_in(line, f"{path}, line {number}")
+
+
+def json_in(line: str, place: str) -> Any:
     """What a line of JSON says; `place` begins the sentence where it is none."""
     try:
         return json.loads(line)
@@ -155,17 +163,23 @@ def json_in(line: str, place: str) -> object:
         raise DataError(f"{place}: not JSON ({error}); write one object on each line") from error
 
 
-def text_at(entry: object, field: str, place: str) -> str:
+def text_at(entry: Any, field: str, place: str) -> str:
     """The string at a dotted path of a JSON object."""
+    found = value_at(entry, field, place)
+    if not isinstance(found, str):
+        raise DataError(
+            f"{place}: field {field!r} is {type(found).__name__} where it must be a string; "
+            f"mend the line or name another field"
+        )
+    return found
+
+
+def value_at(entry: Any, field: str, place: str) -> Any:
+    """What is at a dotted path of a JSON object."""
     found = entry
     for key in field.split("."):
         if not isinstance(found, dict) or key not in found:
             known = f"its fields are {', '.join(entry)}" if isinstance(entry, dict) else "it is not an object"
             raise DataError(f"{place}: no field {field!r}; {known}; mend the line or name other fields")
         found = found[key]
-    if not isinstance(found, str):
-        raise DataError(
-            f"{place}: field {field!r} is {type(found).__name__} where it must be a string; "
-            f"mend the line or name another field"
-        )
     return found

@@ -9,20 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from manyheads.core.errors import DataError
-from manyheads.data.readers.corpus import (
-    BYTE_ORDER_MARK,
-    COMPRESSED,
-    OBJECTS,
-    UNREADABLE,
-    json_in,
-    opened,
-    read_lines,
-    text_at,
-)
+from manyheads.data.readers.corpus import BYTE_ORDER_MARK, OBJECTS, UNREADABLE, opened, read_objects, text_at, unpacked
 
 TEXTS = (".txt", ".md", ".text", *OBJECTS)
-TEXT_ENDS = tuple(kind + packed for kind in TEXTS for packed in ("", *COMPRESSED))
-OBJECT_ENDS = tuple(kind + packed for kind in OBJECTS for packed in ("", *COMPRESSED))
 BLOCK_BYTES = 2**20
 STRETCH = 4  # a piece is at most this many times as long as was asked for
 
@@ -50,7 +39,7 @@ def find_texts(names: Sequence[str]) -> list[Path]:
     for name in names:
         if Path(name).is_dir():
             inside = _files(str(Path(escape(name), "**", "*")))
-            paths = [path for path in inside if path.name.endswith(TEXT_ENDS)]
+            paths = [path for path in inside if unpacked(path).suffix in TEXTS]
             problem = f"the folder {name} holds no file that ends in {', '.join(TEXTS)}, plain, .gz or .xz"
         else:
             paths = [Path(name)] if Path(name).exists() else _files(name)
@@ -83,7 +72,7 @@ def read_documents(paths: Sequence[Path], field: str | None = None, piece_letter
 def _read(paths: list[Path], field: str, piece_letters: int) -> Iterator[Piece]:
     empty = True
     for path in paths:
-        documents = _objects(path, field) if path.name.endswith(OBJECT_ENDS) else [_plain(path)]
+        documents = _objects(path, field) if unpacked(path).suffix in OBJECTS else [_plain(path)]
         for blocks in documents:
             for piece in _unless_blank(_cut(blocks, piece_letters)):
                 empty = False
@@ -95,10 +84,7 @@ def _read(paths: list[Path], field: str, piece_letters: int) -> Iterator[Piece]:
 
 
 def _objects(path: Path, field: str) -> Iterator[list[str]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            place = f"{path}, line {number}"
-            yield [text_at(json_in(line, place), field, place)]
+    return ([text_at(entry, field, f"{path}, line {number}")] for number, entry in read_objects(path))
 
 
 def _plain(path: Path) -> Iterator[str]:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import read_lines
+from manyheads.data.readers.corpus import is_column_number, read_lines
 
 TEXTS = (
     *(("sentence",), ("text",)),
     *(("sentence1", "sentence2"), ("premise", "hypothesis"), ("question", "sentence"), ("text_a", "text_b")),
     ("#1 string", "#2 string"),  # of GLUE's MRPC
 )
+TOGETHER = (("anchor", "positive"), ("query", "positive"))  # what two texts are called only where they have no label
+LABELS = {"label", "score", "quality"}
 NUMBERS = ("index", "idx", "id", "#1 id", "#2 id")  # columns that only number the lines
 NAMES = {*NUMBERS, *(name for names in TEXTS for name in names)}
 
@@ -26,11 +28,9 @@ class Layout:
     """Which columns of a table are what."""
 
     texts: tuple[int, ...]
-    label: int
-    cells: int
-    """How many cells each row must have."""
-    more: bool = False
-    """Whether a row may have more of them."""
+    label: int | None
+    cells: int | None = None
+    """How many cells each row must have; unset: as many as reach the last of these columns, or more."""
     header: bool = False
     """Whether the first row names the columns."""
     name: str = ""
@@ -53,10 +53,7 @@ def _is_topic(cells: Sequence[str]) -> bool:
 
 ACCEPTABILITY = Layout((3,), 1, 4, name="CoLA: source, 0 or 1, nothing or *, sentence", fits=_is_acceptability)
 SIMILARITY = Layout(
-    *((5, 6), 4, 7),
-    more=True,
-    name="the STS benchmark: genre, file, year, id, score, two sentences",
-    fits=_is_similarity,
+    (5, 6), 4, name="the STS benchmark: genre, file, year, id, score, two sentences", fits=_is_similarity
 )
 
 
@@ -92,24 +89,29 @@ def _has_tabs(path: Path) -> bool:
     return len(cells) > 1 and ("," not in line or _is_similarity(cells) or _label_in(_names(cells)) is not None)
 
 
-def layout_of(path: Path, row: Row, columns: tuple[str, ...], *, commas: bool) -> Layout:
-    """The layout of a table with this first row; `columns` are the names or numbers of the texts and of the label."""
+def layout_of(path: Path, row: Row, columns: tuple[str, ...], *, commas: bool, unlabelled: bool) -> Layout:
+    """The layout of a table with this first row; `columns` are asked for, and pairs alone will do if `unlabelled`."""
     number, cells = row
     names = _names(cells)
+    pairs = _pairs_alone(path, cells, names, columns) if unlabelled else None
+    if pairs and commas:
+        raise DataError(f"{path} has no scores, without which pairs are read from a .tsv or .jsonl file; convert it")
+    if pairs:
+        return pairs
     label = _label_in(names)
-    unlabelled = label is None and _names_texts(names)
+    header = label is not None or _names_texts(names)
     if columns:
-        return _asked(path, cells, columns, header=unlabelled or label is not None)
+        return _asked(path, cells, columns, header=header)
     if label is not None:
         return _named(path, cells, names, label)
-    if unlabelled:
+    if header:
         raise DataError(
             f"{path}: its columns are {', '.join(cells)}; none is the label, as in GLUE's test files; "
             "give another file, or name the columns, the label last, as in --columns text stars"
         )
-    known = next((layout for layout in (ACCEPTABILITY, SIMILARITY) if layout.fits(cells)), None)
-    if known:
-        return known
+    for layout in (ACCEPTABILITY, SIMILARITY):
+        if layout.fits(cells):
+            return layout
     if commas:
         return _topic(path, row)
     if len(cells) not in (2, 3):
@@ -167,12 +169,12 @@ def _topic(path: Path, row: Row) -> Layout:
     return Layout(tuple(range(1, len(cells))), 0, len(cells), name=name, fits=_is_topic)
 
 
-def _asked(path: Path, cells: list[str], columns: tuple[str, ...], *, header: bool) -> Layout:
+def _asked(path: Path, cells: list[str], columns: tuple[str, ...], *, header: bool, labelled: bool = True) -> Layout:
     if len(columns) not in (2, 3):
         raise ConfigError(f"{len(columns)} columns are named; name one text or two, and the label last")
     names, places = [cell.strip() for cell in cells], []
     for column in columns:
-        if column.isascii() and column.isdigit() and int(column) > 0:
+        if is_column_number(column):
             places.append(int(column) - 1)
         elif column in names:
             places.append(names.index(column))
@@ -181,5 +183,23 @@ def _asked(path: Path, cells: list[str], columns: tuple[str, ...], *, header: bo
             raise DataError(f"{path}: no column is named {column!r}; the first line has: {', '.join(names)}")
     if len(set(places)) < len(places):
         raise ConfigError(f"--columns {' '.join(columns)} names a column twice; name each once, the label last")
-    *texts, label = places
-    return Layout(tuple(texts), label, max(places) + 1, more=True, header=header)
+    *texts, label = places if labelled else (*places, None)
+    return Layout(tuple(texts), label, header=header)
+
+
+def _pairs_alone(path: Path, cells: list[str], names: list[str], columns: tuple[str, ...]) -> Layout | None:
+    """The layout of two texts without a label; None where there is one, or where nothing is known as two texts."""
+    texts = pair_in(names)
+    if len(columns) == 2:
+        return _asked(path, cells, columns, header=bool(texts), labelled=False)
+    if columns or LABELS.intersection(names):
+        return None
+    if texts:
+        return Layout(tuple(map(names.index, texts)), None, header=True)
+    return Layout((0, 1), None, 2) if len(cells) == 2 else None
+
+
+def pair_in(names: Sequence[str]) -> tuple[str, ...]:
+    """The two columns or fields that are known as texts, if only where they have no label."""
+    texts = texts_in(names) or next((pair for pair in TOGETHER if set(pair) <= set(names)), ())
+    return texts if len(texts) == 2 else ()

@@ -5,15 +5,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import COMPRESSED, OBJECTS, TABLES, file_ending, json_in, read_lines, text_at
-from manyheads.data.readers.example_layouts import Layout, Row, layout_of, rows_of, texts_in
+from manyheads.data.readers.corpus import OBJECTS, TABLES, read_lines, read_objects, text_at, unpacked, value_at
+from manyheads.data.readers.example_layouts import LABELS, Layout, Row, layout_of, pair_in, rows_of, texts_in
 
 COMMAS = (".csv",)
 PARTS = ("train", "dev")
 POLES = ("neg", "pos")
 FORMS = ("text", "pair")
+SIDES = ("source", "target")  # how files of pairs without a label call them as well
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Example:
 
     texts: tuple[str, ...]
     label: str
-    """The name of the label; of a multiple choice the number of the right choice, from 0."""
+    """The name of the label, empty where there is none; of a multiple choice the number of the right choice, from 0."""
     line: int
     """Where it begins in its file."""
 
@@ -39,11 +41,13 @@ class ExampleFile:
     """The lines that were passed over, because a text in them is empty."""
 
 
-def read_examples(path: Path, columns: tuple[str, ...] = (), part: str = "train") -> ExampleFile:
+def read_examples(
+    path: Path, columns: tuple[str, ...] = (), part: str = "train", *, unlabelled: bool = False
+) -> ExampleFile:
     """All examples of a file, of a part of a folder of GLUE, or of a folder with a .pos and a .neg file.
 
     `columns` are the names or numbers (from 1) of a table's columns, or the names of fields in JSON lines: those of
-    the texts and, last, that of the label.
+    the texts and, last, that of the label.  With `unlabelled`, pairs of texts need no label.
     """
     path = Path(path)
     if part not in PARTS:
@@ -55,18 +59,22 @@ def read_examples(path: Path, columns: tuple[str, ...] = (), part: str = "train"
         if len(files) > 1:
             return _gathered(path, "text", _polarity(path, files, columns))
         path = files[0]
-    kind = file_ending(path)
-    if kind in OBJECTS:
-        form, lines = _objects(path, columns)
-    elif kind in (*TABLES, *COMMAS):
-        form, lines = _table(path, columns, commas=kind in COMMAS)
-    else:
+    kind = unpacked(path).suffix
+    if kind not in (*TABLES, *COMMAS, *OBJECTS):
         read = ", ".join((*TABLES, *COMMAS, *OBJECTS))
         raise DataError(
             f"{path} is of no kind that is read as examples; convert it to one of {read}, perhaps packed, or, of a "
             ".pos and a .neg file, give the folder"
         )
-    return _gathered(path, form, lines)
+    rows = read_objects(path) if kind in OBJECTS else rows_of(path, commas=kind in COMMAS)
+    first = next(rows, None)
+    if first is None:
+        return _gathered(path, "text", ())
+    if kind in OBJECTS:
+        return _gathered(path, *_objects(path, first, rows, columns, unlabelled))
+    layout = layout_of(path, first, columns, commas=kind in COMMAS, unlabelled=unlabelled)
+    rows = rows if layout.header else chain([first], rows)
+    return _gathered(path, FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows))
 
 
 def _gathered(path: Path, form: str, lines: Iterable[Example]) -> ExampleFile:
@@ -92,7 +100,7 @@ def _in_folder(folder: Path, part: str) -> list[Path]:
         raise DataError(f"the folder {folder} cannot be read: {error.strerror}; check its permissions") from error
     files: dict[str, Path] = {}
     for path in paths:  # a file comes before its packed copy, and is enough
-        files.setdefault(path.stem if path.suffix in COMPRESSED else path.name, path)
+        files.setdefault(unpacked(path).name, path)
     if f"{part}.tsv" in files:
         return [files[f"{part}.tsv"]]
     poles = [[path for name, path in files.items() if name.endswith(f".{pole}")] for pole in POLES]
@@ -119,17 +127,7 @@ def _polarity(folder: Path, poles: list[Path], columns: tuple[str, ...]) -> Iter
                 yield Example((line,), label, number)
 
 
-# Tables
-
-
-def _table(path: Path, columns: tuple[str, ...], *, commas: bool) -> tuple[str, Iterable[Example]]:
-    rows = rows_of(path, commas=commas)
-    first = next(rows, None)
-    if first is None:
-        return FORMS[0], ()
-    layout = layout_of(path, first, columns, commas=commas)
-    rows = rows if layout.header else chain([first], rows)
-    return FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows)
+# Tables and JSON lines
 
 
 def _from_row(path: Path, row: Row, layout: Layout) -> Example:
@@ -137,41 +135,35 @@ def _from_row(path: Path, row: Row, layout: Layout) -> Example:
     place = f"{path}, line {number}"
     if layout.name and not layout.fits(cells):
         raise DataError(f"{place}: {len(cells)} columns that are not those of {layout.name}; mend the line")
-    if len(cells) < layout.cells or (len(cells) > layout.cells and not layout.more):
-        must = f"column {layout.cells} is asked for" if layout.more else f"there must be {layout.cells}"
-        raise DataError(f"{place}: {len(cells)} columns where {must}; mend the line")
-    label = cells[layout.label].strip()
-    if not label:
-        raise DataError(f"{place}: the label is empty; mend or remove the line")
+    last = max(*layout.texts, layout.label or 0) + 1
+    if layout.cells is None and len(cells) < last:
+        raise DataError(f"{place}: {len(cells)} columns, but column {last} is asked for; mend the line")
+    if layout.cells not in (None, len(cells)):
+        raise DataError(f"{place}: {len(cells)} columns where there must be {layout.cells}; mend the line")
+    label = "" if layout.label is None else _label(cells[layout.label], "", place)
     return Example(tuple(cells[column] for column in layout.texts), label, number)
 
 
-# JSON lines
-
-
-def _objects(path: Path, columns: tuple[str, ...]) -> tuple[str, Iterable[Example]]:
-    lines = ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
-    first = next(lines, None)
-    if first is None:
-        return FORMS[0], ()
-    fields = _asked_fields(columns) if columns else _fields(first[1], f"{path}, line {first[0]}")
-    lines = chain([first], lines)
-    if fields is None:
-        return "choice", (_choice(path, number, line) for number, line in lines)
-    form = FORMS[len(fields) - 2]
-    return form, (_from_object(path, number, line, fields) for number, line in lines)
-
-
-def _asked_fields(columns: tuple[str, ...]) -> tuple[str, ...]:
-    if len(columns) not in (2, 3) or len(set(columns)) < len(columns):
+def _objects(
+    path: Path, first: tuple[int, Any], others: Iterable[tuple[int, Any]], columns: tuple[str, ...], unlabelled: bool
+) -> tuple[str, Iterable[Example]]:
+    if columns and (len(columns) not in (2, 3) or len(set(columns)) < len(columns)):
         raise ConfigError(f"--columns {' '.join(columns)} must name one text or two, and the label last, each once")
-    return columns
+    asked = (*columns, "") if unlabelled and len(columns) == 2 else columns
+    fields = asked or _fields(first[1], f"{path}, line {first[0]}", unlabelled)
+    objects = chain([first], others)
+    if fields is None:
+        return "choice", (_choice(entry, number, f"{path}, line {number}") for number, entry in objects)
+    form = FORMS[len(fields) - 2]
+    return form, (_from_object(entry, number, f"{path}, line {number}", fields) for number, entry in objects)
 
 
-def _fields(line: str, place: str) -> tuple[str, ...] | None:
-    """The fields of the texts and, last, of the label; None for a multiple choice."""
-    entry = json_in(line, place)
+def _fields(entry: Any, place: str, unlabelled: bool) -> tuple[str, ...] | None:
+    """The fields of the texts and, last, of the label, empty where there is none; None for a multiple choice."""
     names = list(entry) if isinstance(entry, dict) else []
+    pair = pair_in(names) or (SIDES if set(SIDES) <= set(names) else ())
+    if unlabelled and pair and not LABELS.intersection(names):
+        return (*pair, "")
     if "choices" in names:
         return None
     texts = texts_in(names)
@@ -190,19 +182,10 @@ def _fields(line: str, place: str) -> tuple[str, ...] | None:
     return (*texts, label)
 
 
-def _from_object(path: Path, number: int, line: str, fields: tuple[str, ...]) -> Example:
-    place = f"{path}, line {number}"
-    entry = json_in(line, place)
+def _from_object(entry: Any, number: int, place: str, fields: tuple[str, ...]) -> Example:
     *texts, field = fields
     found = tuple(text_at(entry, text, place) for text in texts)
-    label: object = entry
-    for key in field.split("."):
-        if not isinstance(label, dict) or key not in label:
-            raise DataError(
-                f"{place}: no field {field!r}, which is the label of the other lines; mend the line or name another"
-            )
-        label = label[key]
-    return Example(found, _label(label, field, place), number)
+    return Example(found, _label(value_at(entry, field, place), field, place) if field else "", number)
 
 
 def _label(value: object, field: str, place: str) -> str:
@@ -215,10 +198,9 @@ def _label(value: object, field: str, place: str) -> str:
     return str(value).strip()
 
 
-def _choice(path: Path, number: int, line: str) -> Example:
-    place = f"{path}, line {number}"
-    context, choices = read_choices(line, place)
-    answer = json_in(line, place).get("answer")  # type: ignore
+def _choice(entry: Any, number: int, place: str) -> Example:
+    context, choices = choices_in(entry, place)
+    answer = entry.get("answer")
     if type(answer) is not int or not 0 <= answer < len(choices):
         raise DataError(
             f"{place}: answer is {answer!r}; it must be the number of the right choice, 0 to {len(choices) - 1}"
@@ -226,11 +208,9 @@ def _choice(path: Path, number: int, line: str) -> Example:
     return Example((context, *choices), str(answer), number)
 
 
-def read_choices(line: str, place: str) -> tuple[str, list[str]]:
-    """The context and the choices of a line of JSON; `place` begins the sentence where there are none."""
-    entry = json_in(line, place)
-    context = text_at(entry, "context", place)
-    choices = entry.get("choices")  # type: ignore
+def choices_in(entry: Any, place: str) -> tuple[str, list[str]]:
+    """The context and the choices of an object of JSON; `place` begins the sentence where there are none."""
+    context, choices = text_at(entry, "context", place), entry.get("choices")
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(each, str) for each in choices):
         raise DataError(f"{place}: choices must be a list of two or more texts; mend the line")
     return context, choices

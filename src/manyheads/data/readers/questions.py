@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +67,10 @@ def read_questions(path: Path) -> QuestionFile:
             left_out += 1
             continue
         mended += placed != found.answers
-        questions.append(Question(found.id, found.text, found.context, placed, found.title))
+        questions.append(replace(found, answers=placed))
     if not questions:
-        found = (
-            f"none of its {left_out:,} questions has its answers in its context" if left_out else "it has no question"
-        )
-        raise DataError(f"{path}: {found}; give a file in the layout of SQuAD")
+        some = f"none of its {left_out:,} questions has its answers in its context"
+        raise DataError(f"{path}: {some if left_out else 'it has no question'}; give a file in the layout of SQuAD")
     return QuestionFile(path, questions, mended, left_out)
 
 

@@ -1,21 +1,15 @@
 """The data of an embedder: pairs of texts that belong together, or pairs with a score of how much they do."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
 from manyheads.data.examples import similarity_store
-from manyheads.data.readers.corpus import OBJECTS, TABLES, file_ending, json_in, read_lines, read_pairs
-from manyheads.data.readers.example_layouts import rows_of, texts_in
-from manyheads.data.readers.examples import COMMAS, Example, ExampleFile, read_examples
+from manyheads.data.readers.examples import Example, ExampleFile, read_examples
 from manyheads.tasks.labelled import Wrapping, as_number, held_out_numbers, with_dev
 from manyheads.tasks.similarity.recipe import SimilarityData
 from manyheads.text.encoder import EncoderTokenizer
-
-SCORES = {"label", "score", "quality"}  # what a column of scores is called
-TOGETHER = (("anchor", "positive"), ("query", "positive"))  # what two texts are called only where they have no score
 
 
 @dataclass(frozen=True)
@@ -61,79 +55,13 @@ def read_all(data: SimilarityData, *, quiet: bool = False) -> Found:
 
 
 def _read(path: Path, columns: tuple[str, ...], part: str) -> ExampleFile:
-    """The pairs of a file, with an empty label where they have no score."""
-    without = _without_scores(path, columns)
-    if without is None:
-        file = read_examples(path, columns, part)
-        if file.form != "pair":
-            raise DataError(
-                f"{file.path} is of the form {file.form}; give pairs of texts, or name the columns of two texts, and "
-                "of their score if there is one, with --columns"
-            )
-        return file
-    fields, header = without
-    examples, empty = [], []
-    for number, texts in enumerate(read_pairs(pairs=[path], fields=fields), start=1):
-        full = [bool(text.strip()) for text in texts]
-        if all(full) and number != header:
-            examples.append(Example(texts, "", number))
-        elif any(full) and not all(full):
-            empty.append(number)
-    if not examples:
-        raise DataError(f"{path} holds no pair; give a file with two texts on each line, and a tab between")
-    return ExampleFile(path, "pair", examples, empty)
-
-
-def _without_scores(path: Path, columns: tuple[str, ...]) -> tuple[tuple[str, str] | None, int] | None:
-    """Where the two texts of a file without scores are, and which of its lines only names them, 0 for none.
-
-    None says that there are scores, or that the file is for its reader to refuse.
-    """
-    kind = file_ending(path)
-    if len(columns) == 3 or not path.is_file():
-        return None
-    if kind in OBJECTS:
-        return _fields(path, columns)
-    found = _columns(path, columns, commas=kind in COMMAS) if kind in (*TABLES, *COMMAS) else None
-    if found and kind in COMMAS:
-        raise DataError(f"{path} has no scores, without which pairs are read from a .tsv or .jsonl file; convert it")
-    return found
-
-
-def _fields(path: Path, columns: tuple[str, ...]) -> tuple[tuple[str, str] | None, int] | None:
-    if columns:
-        return (columns[0], columns[1]), 0
-    lines = ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
-    number, line = next(lines, (1, "{}"))
-    entry = json_in(line, f"{path}, line {number}")
-    names = list(entry) if isinstance(entry, dict) else []
-    if SCORES.intersection(names):
-        return None
-    texts = _texts_in(names)
-    if len(texts) == 2:
-        return (texts[0], texts[1]), 0
-    return (None, 0) if {"source", "target"} <= set(names) else None
-
-
-def _texts_in(names: Sequence[str]) -> tuple[str, ...]:
-    return texts_in(names) or next((pair for pair in TOGETHER if set(pair) <= set(names)), ())
-
-
-def _columns(path: Path, columns: tuple[str, ...], *, commas: bool) -> tuple[tuple[str, str] | None, int] | None:
-    number, cells = next(rows_of(path, commas=commas), (1, []))
-    names = [cell.strip() for cell in cells]
-    lower = [name.lower() for name in names]
-    texts = _texts_in(lower)
-    if columns:
-        named = [column for column in columns if not (column.isascii() and column.isdigit())]
-        unknown = [column for column in named if column not in names]
-        if unknown:
-            raise DataError(f"{path}: no column is named {unknown[0]!r}; the first line has: {', '.join(names)}")
-        first, second = (str(names.index(column) + 1) if column in named else column for column in columns)
-        return (first, second), number if named or len(texts) == 2 else 0
-    if not SCORES.intersection(lower) and len(texts) == 2:
-        return (str(lower.index(texts[0]) + 1), str(lower.index(texts[1]) + 1)), number
-    return (None, 0) if len(cells) == 2 and not SCORES.intersection(lower) else None
+    file = read_examples(path, columns, part, unlabelled=True)
+    if file.form != "pair":
+        raise DataError(
+            f"{file.path} is of the form {file.form}; give pairs of texts, or name the columns of two texts, and "
+            "of their score if there is one, with --columns"
+        )
+    return file
 
 
 def _joined(files: list[ExampleFile], largest: float | None = None) -> Pairs:

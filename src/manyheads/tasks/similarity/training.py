@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
-from manyheads.data.examples import is_scored, similarity_batches
+from manyheads.data.examples import similarity_batches
 from manyheads.data.ragged import Store
 from manyheads.interop.encoders import load_embedder
 from manyheads.models.bert import Bert, BertEmbedder
@@ -63,7 +63,7 @@ class Similarity(FineTuning):
 
     def open(self, directory: Path) -> None:
         self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
-        self.scored = is_scored(self.valid)
+        self.scored = "score" in self.valid
         if self.scored:
             number_scores([0.0], [0.0])  # what it needs may not be installed, which is better known now
 
@@ -90,7 +90,7 @@ class Similarity(FineTuning):
         pooled = {"mean": "the mean of its tokens' vectors", "cls": "the vector of its first token"}
         shape = pooled.get(self.recipe.data.pooling, "the largest of each number in its tokens' vectors")
         scored = "the cosine of two texts is their score"
-        aim = scored if is_scored(self.train) else "a text finds the one it belongs to by its cosine"
+        aim = scored if "score" in self.train else "a text finds the one it belongs to by its cosine"
         known = {
             "spearman": "Spearman's and Pearson's correlations of cosines with scores are in percent; loss is the "
             "squared error of a\ncosine",
