@@ -1,19 +1,24 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import directory_written_atomically
-from manyheads.interop import bert, gpt, llama, marian, pruned, sentence
-from manyheads.interop.extra_fields import KEY, read_extra_fields
+from manyheads.interop import sentence
+from manyheads.interop.bert import BertNames
+from manyheads.interop.config_json import KEY, PRUNED, read_extra_fields, remove_again, removed_heads
+from manyheads.interop.foreign import Foreign
+from manyheads.interop.gpt import GPTNames
+from manyheads.interop.llama import LlamaNames
+from manyheads.interop.marian import MarianNames
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
@@ -31,25 +36,6 @@ class Processor(Protocol):
     @classmethod
     def load(cls, path: Path) -> Any: ...
     def save(self, directory: Path, length: int | None = None) -> None: ...
-
-
-class Foreign(Protocol):
-    """A family elsewhere: model types, and names, files and heads as they are there; a body is what heads stand on.
-
-    `fits` says whether one of the types can express a body; what none can is saved under a type of our own. `finish`
-    makes of a body's config.json that of a model with a head, and writes the files that stand beside it.
-    """
-
-    TYPES: tuple[str, ...]
-
-    def fits(self, model: Any) -> bool: ...
-    def write_config(self, config: Any) -> dict[str, Any]: ...
-    def read_config(self, table: dict[str, Any]) -> Any: ...
-    def kind(self, table: dict[str, Any]) -> type: ...
-    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any: ...
-    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]: ...
-    def write_tensors(self, model: Any) -> dict[str, Tensor]: ...
-    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +66,7 @@ FAMILIES = (
     Family(
         model=Transformer,
         config=TransformerConfig,
-        foreign=marian,
+        foreign=MarianNames(),
         processor=Tokenizer,
         kinds={Transformer: "translator"},
         known_as="Marian",
@@ -89,7 +75,7 @@ FAMILIES = (
     Family(
         model=GPT,
         config=GPTConfig,
-        foreign=gpt,
+        foreign=GPTNames(),
         processor=LanguageTokenizer,
         kinds={GPT: "language model", DecoderClassifier: "classifier"},
         known_as="GPT-2, GPT-1",
@@ -98,7 +84,7 @@ FAMILIES = (
     Family(
         model=Llama,
         config=LlamaConfig,
-        foreign=llama,
+        foreign=LlamaNames(),
         processor=LanguageTokenizer,
         kinds={Llama: "language model", DecoderClassifier: "classifier"},
         known_as="Llama",
@@ -107,7 +93,7 @@ FAMILIES = (
     Family(
         model=Bert,
         config=BertConfig,
-        foreign=bert,
+        foreign=BertNames(),
         processor=EncoderTokenizer,
         kinds={
             Bert: "encoder",
@@ -141,8 +127,8 @@ def _write_model(directory: Path, model: nn.Module, processor: Processor) -> Non
     else:
         config = {**family.own, KEY: to_table(body.config)}
         tensors = {name: view.contiguous() for name, view in own_views(model).items()}
-    if removed := pruned.removed_heads(body):
-        config[pruned.KEY] = removed
+    if removed := removed_heads(body):
+        config[PRUNED] = removed
     write_json(directory / "config.json", family.foreign.finish(directory, config, model, processor))
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     # The library lets nobody but the owner read it.
@@ -164,7 +150,7 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
         config = read_extra_fields({KEY: table[KEY]}, family.config()) if own else foreign.read_config(table)
         with Undrawn():
             model = foreign.build(table, config, weights, processor)
-        pruned.remove_again(getattr(model, "body", model), table)
+        remove_again(getattr(model, "body", model), table)
         if own:
             read_into(own_views(model), weights, f"a {what}")
         else:

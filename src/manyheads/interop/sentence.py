@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.extra_fields import refuse
+from manyheads.interop.config_json import refuse
 from manyheads.interop.weights import read_json, write_json
 from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
 
