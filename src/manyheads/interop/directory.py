@@ -20,7 +20,7 @@ from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
@@ -105,6 +105,7 @@ FAMILIES = (
         known_as="BERT",
     ),
 )
+ENCODERS = tuple(FAMILIES[-1].kinds)
 
 
 def save_model(directory: Path, model: nn.Module, processor: Processor, card: str) -> None:
@@ -168,6 +169,36 @@ def model_kind(directory: Path) -> type:
     directory = find_model(directory)
     table = read_json(directory / "config.json")
     return _family(directory, table, None).foreign.kind(table)
+
+
+def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
+    """The encoder of any BERT's directory, whatever stands on top of it."""
+    model, tokenizer = load_model(directory, kinds=ENCODERS)
+    return getattr(model, "body", model), tokenizer
+
+
+def load_embedder(directory: Path) -> tuple[BertEmbedder, EncoderTokenizer]:
+    """An encoder with the pooling that a sentence-transformers directory says; any other BERT with the usual one."""
+    body, tokenizer = load_encoder(directory)
+    return sentence.embedder(_whole(directory), body).eval(), tokenizer
+
+
+def load_as_saved(directory: Path) -> tuple[Any, Any]:
+    """A model with all that its directory says of it: a sentence model with its pooling."""
+    return (load_embedder if sentence.is_sentence_model(_whole(directory)) else load_model)(directory)
+
+
+def saved_kind(directory: Path) -> type:
+    """Which model a directory holds; one that says how texts become vectors, or nothing but an encoder, embeds."""
+    kind = BertEmbedder if sentence.is_sentence_model(_whole(directory)) else model_kind(directory)
+    return BertEmbedder if kind is Bert else kind
+
+
+def _whole(directory: Path) -> Path:
+    """Where a sentence model's own files are; older ones keep the encoder in a folder among them."""
+    found = find_model(directory)
+    alone = not sentence.is_sentence_model(found) and sentence.is_sentence_model(found.parent)
+    return found.parent if alone else found
 
 
 def _family(directory: Path, table: dict[str, Any], kinds: tuple[type, ...] | None) -> Family:

@@ -308,7 +308,7 @@ def predictors() -> Iterator[type[Predictor]]:
 
 def predictor_of(path: str | Path) -> type[Predictor]:
     """What a user calls for the model in a directory."""
-    from manyheads.interop.encoders import saved_kind
+    from manyheads.interop.directory import saved_kind
 
     kind = saved_kind(Path(path))
     found = next((each for each in predictors() if kind in each.kinds), None)
