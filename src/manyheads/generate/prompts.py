@@ -44,9 +44,7 @@ class PromptSteps(Steps):
         rows = torch.arange(len(self.history))
         if beams_NK is not None:
             rows = rows.view(beams_NK.shape).gather(1, beams_NK.cpu())
-            rows = (rows if sentences is None else rows[sentences.cpu()]).flatten()
-        elif sentences is not None:
-            rows = rows[sentences.cpu()]
+        rows = (rows if sentences is None else rows[sentences.cpu()]).flatten()
         self.history = [list(self.history[row]) for row in rows.tolist()]
         self.begins = [self.begins[row] for row in rows.tolist()]
         self._keep(rows.to(self.device))

@@ -23,7 +23,7 @@ class Scored:
 
 
 def log_probabilities(
-    model, rows: Sequence[tuple[list[int], list[int]]], *, on_progress: Callable[[int], None] | None = None
+    model, rows: Sequence[tuple[list[int], list[int]]], *, on_progress: Callable[[int], object] | None = None
 ) -> list[Scored]:
     """Each continuation's log-probability behind its beginning, in order; long beginnings lose their oldest tokens.
 

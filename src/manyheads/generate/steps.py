@@ -18,7 +18,6 @@ class State(Protocol):
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
-        ...
 
 
 class Steps(Protocol):
@@ -39,7 +38,6 @@ class Steps(Protocol):
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
-        ...
 
     def finish(self, ends: list[tuple[int, int]]) -> None:
         """Told, when all is done, in which row each text ended and how many steps before the last."""

@@ -13,15 +13,7 @@ from manyheads.interop import config_json, sentence
 from manyheads.interop.config_json import KEY
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.weights import read_into, views_by_parts
-from manyheads.models.bert import (
-    Bert,
-    BertAnswerer,
-    BertClassifier,
-    BertConfig,
-    BertEmbedder,
-    BertTagger,
-    MaskedBert,
-)
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.text.encoder import EncoderTokenizer
 
 ARCHITECTURES = {

@@ -99,9 +99,9 @@ def label_fields(table: dict[str, Any], names: tuple[str, ...], form: str | None
     }
     if form is None:
         return table
-    problem = {"problem_type": "single_label_classification"} if names else {}
-    problem = {"problem_type": "regression"} if not names and form != "choice" else problem
-    return {**table, **problem, KEY: {**table.get(KEY, {}), "form": form}}
+    if names or form != "choice":
+        table["problem_type"] = "single_label_classification" if names else "regression"
+    return {**table, KEY: {**table.get(KEY, {}), "form": form}}
 
 
 def read_form(table: dict[str, Any]) -> tuple[tuple[str, ...], str]:

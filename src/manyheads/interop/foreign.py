@@ -19,49 +19,35 @@ _ARCHITECTURES = {"gpt2": "GPT2", "openai-gpt": "OpenAIGPT", "llama": "Llama"}
 
 
 class Foreign(Protocol):
-    """A family elsewhere: model types, and names, files and heads as they are there; a body is what heads stand on."""
+    """A family elsewhere: model types, and names, files and heads as they are there; a body is what heads stand on.
+
+    `fits` says whether one of the types can express a body; what none can is saved under a type of our own.
+    `read_config` refuses what our model cannot be; `kind` says which of ours a config.json is that of, `build` makes it
+    without its weights, whose names tell the rest. `finish` makes of a body's config.json that of a model with a
+    head, and writes the files that stand beside it. `views` are their names over our weights; when their tensors are
+    read, a name left over on either side is an error.
+    """
 
     TYPES: tuple[str, ...]
 
-    def fits(self, model: Any) -> bool:
-        """Whether one of the types can express a body; what none can is saved under a type of our own."""
-        ...
-
-    def write_config(self, config: Any) -> dict[str, Any]:
-        """Our config as their config.json."""
-        ...
-
-    def read_config(self, table: dict[str, Any]) -> Any:
-        """Their config.json as our config; one that our model cannot be is refused."""
-        ...
-
-    def kind(self, table: dict[str, Any]) -> type:
-        """Which of our models a config.json is that of."""
-        ...
-
-    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any:
-        """The model that a config.json and the names of its weights describe, without its weights."""
-        ...
-
-    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]:
-        """A body's config.json as that of the model on top of it; writes the files that stand beside it."""
-        ...
-
-    def views(self, model: Any) -> dict[str, Tensor]:
-        """Their names over our weights."""
-        ...
+    def fits(self, model: Any) -> bool: ...
+    def write_config(self, config: Any) -> dict[str, Any]: ...
+    def read_config(self, table: dict[str, Any]) -> Any: ...
+    def kind(self, table: dict[str, Any]) -> type: ...
+    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any: ...
+    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]: ...
+    def views(self, model: Any) -> dict[str, Tensor]: ...
+    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None: ...
 
     def write_tensors(self, model: Any) -> dict[str, Tensor]:
-        """Our weights under their names and in their layout."""
         return {name: view.contiguous() for name, view in self.views(model).items()}
-
-    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
-        """Loads their weights; a name left over on either side is an error."""
-        ...
 
 
 class Decoder(Foreign):
-    """A language model, or `…ForSequenceClassification` in place of its output projection."""
+    """A language model, or `…ForSequenceClassification` in place of its output projection.
+
+    `name` is what messages call it; `body_views` are their names over the weights of a language model.
+    """
 
     model: type[nn.Module]
     prefix: str
@@ -69,13 +55,8 @@ class Decoder(Foreign):
     harmless: re.Pattern[str]
     """Names that their files may hold beside the weights."""
 
-    def name(self, config: Any) -> str:
-        """What it is called in messages."""
-        ...
-
-    def body_views(self, body: Any) -> dict[str, Tensor]:
-        """Their names over the weights of a language model."""
-        ...
+    def name(self, config: Any) -> str: ...
+    def body_views(self, body: Any) -> dict[str, Tensor]: ...
 
     def kind(self, table: dict[str, Any]) -> type:
         return DecoderClassifier if any(name.endswith(_SUFFIX) for name in architectures(table)) else self.model

@@ -9,15 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from manyheads.interop.config_json import (
-    ACTIVATIONS,
-    ALIASES,
-    ends,
-    read_activation,
-    read_extra_fields,
-    refuse,
-    with_extra_fields,
-)
+from manyheads.interop import config_json
 from manyheads.interop.foreign import Decoder
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.gpt import GPT, GPTConfig
@@ -51,8 +43,8 @@ _PUBLISHED = {
         embedding="wte",
         positions="wpe",
         activation="activation_function",
-        activations=ACTIVATIONS,
-        aliases=ALIASES,
+        activations=config_json.ACTIVATIONS,
+        aliases=config_json.ALIASES,
         end=50256,
     ),
     "post": Published(
@@ -120,13 +112,15 @@ class GPTNames(Decoder):
             "eos_token_id": config.end,
             "dtype": "float32",
         }
-        return with_extra_fields(table, config, self.read_config)
+        return config_json.with_extra_fields(table, config, self.read_config)
 
     def read_config(self, table: dict[str, Any]) -> GPTConfig:
         order = next(order for order, published in _PUBLISHED.items() if published.type == table["model_type"])
         published = _PUBLISHED[order]
-        refuse(table, f"this {published.name}", scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
-        refuse(table, f"this {published.name}", reorder_and_upcast_attn=False, add_cross_attention=False)
+        config_json.refuse(
+            table, f"this {published.name}", scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False
+        )
+        config_json.refuse(table, f"this {published.name}", reorder_and_upcast_attn=False, add_cross_attention=False)
         activation = table.get(published.activation, published.activations["gelu_tanh"])
         config = GPTConfig(
             vocabulary=table["vocab_size"],
@@ -135,15 +129,15 @@ class GPTNames(Decoder):
             layers=table["n_layer"],
             heads=table["n_head"],
             inner=table.get("n_inner"),
-            activation=read_activation(activation, published.activations, published.aliases),
+            activation=config_json.read_activation(activation, published.activations, published.aliases),
             norm_order=order,
             epsilon=table.get("layer_norm_epsilon", 1e-5),
             tied=table.get("tie_word_embeddings", True),
             dropout=table.get("resid_pdrop", 0.1),
             attention_dropout=table.get("attn_pdrop", 0.1),
-            end=next(iter(ends(table, published.end)), None),
+            end=next(iter(config_json.ends(table, published.end)), None),
         )
-        return read_extra_fields(table, config)
+        return config_json.read_extra_fields(table, config)
 
     def name(self, config: GPTConfig) -> str:
         return _PUBLISHED[config.norm_order].name

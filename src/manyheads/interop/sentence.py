@@ -9,13 +9,8 @@ from manyheads.interop.config_json import refuse
 from manyheads.interop.weights import read_json, write_json
 from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
 
-# Theirs since version 6, and before.
-_MODES = {"mean": "mean", "cls": "cls", "max": "max"}
-_OLDER_MODES = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-}
+# Theirs before version 6, since when they are called as ours are.
+_OLDER_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
 _TYPES = "sentence_transformers.models."
 
 
@@ -80,7 +75,7 @@ def _modules(directory: Path) -> dict[str, str]:
 def _pooling(file: Path) -> str:
     table = read_json(file)
     asked = [ours for theirs, ours in _OLDER_MODES.items() if table.get(theirs)]
-    asked += [_MODES[table["pooling_mode"]]] if table.get("pooling_mode") in _MODES else []
+    asked += [mode for mode in POOLINGS if table.get("pooling_mode") == mode]
     others = [name for name, value in table.items() if name.startswith("pooling_mode_") and value is True]
     if len(asked) != 1 or set(others) - set(_OLDER_MODES):
         raise CheckpointError(f"{file} pools in a way that is not known; known are {', '.join(POOLINGS)}, one of them")
