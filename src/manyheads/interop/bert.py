@@ -71,7 +71,8 @@ _HARMLESS = re.compile(r"(bert\.)?embeddings\.position_ids|cls\.predictions\.dec
 # Older versions also saved a pooler under heads that do not read it.
 _HARMLESS_WITHOUT_POOLER = re.compile(rf"{_HARMLESS.pattern}|bert\.pooler\.dense\.(weight|bias)")
 # What the first TensorFlow checkpoints call a norm's weight and bias.
-_OLDER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_NEWER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_OLDER = re.compile(r"LayerNorm\.(gamma|beta)$")
 
 
 class BertNames(Foreign):
@@ -153,7 +154,8 @@ class BertNames(Foreign):
 
 
 def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
-    architecture = next(name for name, found in ARCHITECTURES.items() if found is type(_saved_as(model)))
+    saved_as = Bert if isinstance(model, BertEmbedder) else type(model)
+    architecture = next(name for name, found in ARCHITECTURES.items() if found is saved_as)
     if isinstance(model, MaskedBert) and model.follows is not None:
         architecture = "BertForPreTraining"
     if isinstance(model, BertClassifier) and model.form == "choice":
@@ -169,23 +171,12 @@ def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
     return table
 
 
-def _saved_as(model: Any) -> Any:
-    return model.body if isinstance(model, BertEmbedder) else model
-
-
 class _Renamed(dict):
     """Their weights by today's names, each read when it is asked for."""
 
     def __init__(self, theirs: Mapping[str, Tensor]):
-        super().__init__({_today(name): name for name in theirs})
+        super().__init__({_OLDER.sub(lambda end: _NEWER[end[0]], name): name for name in theirs})
         self._theirs = theirs
 
     def __getitem__(self, name: str) -> Tensor:
         return self._theirs[super().__getitem__(name)]
-
-
-def _today(name: str) -> str:
-    for older, newer in _OLDER.items():
-        if name.endswith(older):
-            return name.removesuffix(older) + newer
-    return name

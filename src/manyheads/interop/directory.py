@@ -54,12 +54,8 @@ class Family:
     """How a config.json begins where no foreign type can express a variant; None: there are none."""
 
     @property
-    def own_type(self) -> str | None:
-        return self.own["model_type"] if self.own else None
-
-    @property
     def types(self) -> tuple[str, ...]:
-        return (*self.foreign.TYPES, *([self.own_type] if self.own_type else []))
+        return (*self.foreign.TYPES, *([self.own["model_type"]] if self.own else []))
 
 
 FAMILIES = (
@@ -144,7 +140,7 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     directory = find_model(directory)
     table = read_json(directory / "config.json")
     family = _family(directory, table, kinds)
-    foreign, own = family.foreign, table["model_type"] == family.own_type
+    foreign, own = family.foreign, table["model_type"] not in family.foreign.TYPES
     what = family.kinds[foreign.kind(table)]
     weights, processor = open_weights(directory), family.processor.load(directory)
     try:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.config_json import refuse
@@ -40,20 +39,17 @@ def embedder(directory: Path, body: Bert) -> BertEmbedder:
 
 def write(directory: Path, model: BertEmbedder) -> None:
     """modules.json and what it names, as sentence-transformers of every version reads them."""
-    modules = ["", "1_Pooling", *(["2_Normalize"] if model.normalised else [])]
-    kinds = ["Transformer", "Pooling", "Normalize"]
-    table = [
-        {"idx": number, "name": str(number), "path": path, "type": _TYPES + kinds[number]}
-        for number, path in enumerate(modules)
-    ]
-    for path in modules[1:]:
-        (directory / path).mkdir()
-    pooling: dict[str, Any] = {"word_embedding_dimension": model.config.width}
-    pooling |= {theirs: ours == model.pooling for theirs, ours in _OLDER_MODES.items()}
+    modes = {theirs: ours == model.pooling for theirs, ours in _OLDER_MODES.items()}
+    settings = {"Transformer": None, "Pooling": {"word_embedding_dimension": model.config.width, **modes}}
+    settings |= {"Normalize": {}} if model.normalised else {}
+    table = []
+    for number, (kind, setting) in enumerate(settings.items()):
+        path = f"{number}_{kind}" if number else ""
+        table.append({"idx": number, "name": str(number), "path": path, "type": _TYPES + kind})
+        if setting is not None:
+            (directory / path).mkdir()
+            write_json(directory / path / "config.json", setting)
     write_json(directory / "modules.json", table)
-    write_json(directory / "1_Pooling" / "config.json", pooling)
-    if model.normalised:
-        write_json(directory / "2_Normalize" / "config.json", {})
     write_json(directory / "sentence_bert_config.json", {"max_seq_length": model.longest, "do_lower_case": False})
     write_json(directory / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
 
