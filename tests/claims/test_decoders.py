@@ -12,15 +12,14 @@ from manyheads.core.errors import ConfigError
 from manyheads.models import gpt
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, PRESETS, GPTConfig
-from manyheads.models.transformer import PRESETS as TRANSLATORS
-from manyheads.models.transformer import Transformer, TransformerConfig, parameters
+from manyheads.models.transformer import Transformer, TransformerConfig, parameters, transformer_base
 
 IDS = torch.tensor([[5, 9, 3, 8, 4, 1, 2], [7, 2, 16, 11, 6, 1, 13]])
 SIZES = {"vocabulary": 17, "width": 12, "layers": 2, "heads": 3, "inner": 14, "dropout": 0.0}
 
 
 def decoder_only(**changes) -> GPTConfig:
-    return replace(PRESETS["transformer_decoder"], context=9, **{**SIZES, **changes})
+    return replace(PRESETS["transformer_decoder"](), context=9, **{**SIZES, **changes})
 
 
 def on_paper(build, config):
@@ -32,8 +31,8 @@ def on_paper(build, config):
 
 
 def test_td_has_the_parameters_of_the_decoder_without_those_of_cross_attention():
-    whole = on_paper(Transformer, replace(TRANSLATORS["transformer_base"], vocabulary=37_000))
-    alone = on_paper(GPT, replace(PRESETS["transformer_decoder"], vocabulary=37_000))
+    whole = on_paper(Transformer, replace(transformer_base(), vocabulary=37_000))
+    alone = on_paper(GPT, replace(PRESETS["transformer_decoder"](), vocabulary=37_000))
     crossing = 6 * (4 * (512 * 512 + 512) + 2 * 512)  # four projections with their biases, and a norm
     assert parameters(whole.decoder) - parameters(alone) == crossing
     assert parameters(whole) - parameters(alone) == crossing + parameters(whole.encoder) - 37_000 * 512
@@ -63,7 +62,7 @@ def test_td_is_the_decoder_with_its_cross_attention_silenced():
 
 
 def test_gpt1_is_made_of_the_blocks_of_td():
-    assert {PRESETS[name].norm_order for name in ("transformer_decoder", "gpt1")} == {"post"}
+    assert {PRESETS[name]().norm_order for name in ("transformer_decoder", "gpt1")} == {"post"}
     one, other = GPT(decoder_only()), GPT(decoder_only(activation="gelu_tanh", scale_embeddings=False))
     assert type(one.blocks[0]) is type(other.blocks[0]) is gpt.Block
 
@@ -112,7 +111,7 @@ def test_gpt2_begins_its_residual_path_smaller_the_deeper_it_is():
 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name.startswith("gpt")])
 def test_gpt_1_2_and_3_learn_their_positions(preset):
-    config = PRESETS[preset]
+    config = PRESETS[preset]()
     assert (config.positions.kind, config.positions.length) == ("learned", config.context)
     model = on_paper(GPT, replace(config, vocabulary=17, layers=1))
     assert model.positions.table.weight.shape == (config.context, config.width)
@@ -120,7 +119,7 @@ def test_gpt_1_2_and_3_learn_their_positions(preset):
 
 
 def test_and_td_does_not():
-    assert PRESETS["transformer_decoder"].positions.kind == "sinusoidal"
+    assert PRESETS["transformer_decoder"]().positions.kind == "sinusoidal"
     assert not any("positions" in name for name, _ in GPT(decoder_only()).named_parameters())
 
 
@@ -133,4 +132,4 @@ def test_learned_positions_know_nothing_past_the_longest_they_saw():
 
 
 def test_the_context_doubled_from_each_to_the_next():
-    assert [PRESETS[name].context for name in ("gpt1", "gpt2_small", "gpt3_175b")] == [512, 1024, 2048]
+    assert [PRESETS[name]().context for name in ("gpt1", "gpt2_small", "gpt3_175b")] == [512, 1024, 2048]

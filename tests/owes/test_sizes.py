@@ -57,14 +57,14 @@ def each_of(table: dict):
 
 def size(model: type, preset: str, vocabulary: int, **changes) -> int:
     with torch.device("meta"):
-        return parameters(model(replace(MODELS[model][preset], vocabulary=vocabulary, **changes)))
+        return parameters(model(replace(MODELS[model][preset](), vocabulary=vocabulary, **changes)))
 
 
 @pytest.mark.parametrize(("model", "preset", "vocabulary", "published"), each_of(PUBLISHED))
 def test_parameters_are_as_many_as_published_to_the_last_one(model, preset, vocabulary, published):
     assert size(model, preset, vocabulary) == published
     if model is not Bert:  # and it is the tied one, or the untied one, that is published
-        config = MODELS[model][preset]
+        config = MODELS[model][preset]()
         other = size(model, preset, vocabulary, tied=not config.tied)
         assert abs(other - published) == vocabulary * config.width
 
@@ -75,7 +75,7 @@ def test_parameters_are_about_as_many_as_the_table_of_the_paper_says(model, pres
     if model is Transformer:
         assert size(model, preset, vocabulary, tied=False) != pytest.approx(published, rel=share)
     else:
-        assert (MODELS[model][preset].context, MODELS[model][preset].dropout) == (2048, 0.0)
+        assert (MODELS[model][preset]().context, MODELS[model][preset]().dropout) == (2048, 0.0)
 
 
 def test_every_preset_is_counted_or_made_for_less():
@@ -88,13 +88,13 @@ def test_presets_build(model):
     for preset in MODELS[model].values():
         with torch.device("meta"):
             ids = torch.ones(2, 5, dtype=torch.long)
-            config = replace(preset, vocabulary=101, layers=2)
+            config = replace(preset(), vocabulary=101, layers=2)
             found = model(config)(*((ids[:, :3], ids) if model is Transformer else (ids,)))
         assert found.shape == (2, 5, config.width if model is Bert else 101)
 
 
 def test_berts_heads_are_as_large_as_published_and_share_the_embedding():
-    config = replace(bert.PRESETS["bert_base"], vocabulary=30_522)
+    config = replace(bert.PRESETS["bert_base"](), vocabulary=30_522)
     with torch.device("meta"):
         assert parameters(MaskedBert(config)) == 109_514_298
         assert parameters(MaskedBert(config, next_sentence=True)) == 110_106_428
@@ -103,7 +103,7 @@ def test_berts_heads_are_as_large_as_published_and_share_the_embedding():
 
 
 def test_the_published_sizes_of_the_transformer_are_those_of_table_3():
-    base, big = (transformer.PRESETS[name] for name in ("transformer_base", "transformer_big"))
+    base, big = (transformer.PRESETS[name]() for name in ("transformer_base", "transformer_big"))
     assert (base.layers, base.width, base.inner, base.heads, base.dropout) == (6, 512, 2048, 8, 0.1)
     assert (big.layers, big.width, big.inner, big.heads, big.dropout) == (6, 1024, 4096, 16, 0.3)
     assert base.norm_order == "post"

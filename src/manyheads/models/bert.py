@@ -261,12 +261,34 @@ def reset(model: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
-PRESETS = {
-    # The small ones are those of Turc et al. (2019): 4.4, 11, 29 and 41 million parameters with 30,522 tokens.
-    "bert_tiny": BertConfig(width=128, layers=2, heads=2),
-    "bert_mini": BertConfig(width=256, layers=4, heads=4),
-    "bert_small": BertConfig(width=512, layers=4, heads=8),
-    "bert_medium": BertConfig(width=512, layers=8, heads=8),
-    "bert_base": BertConfig(),  # 110 million
-    "bert_large": BertConfig(width=1024, layers=24, heads=16),  # 335 million; the paper says 340
-}
+def bert_tiny() -> BertConfig:
+    """BERT tiny of Turc et al. (2019): 4.4 million parameters with 30,522 tokens."""
+    return BertConfig(width=128, layers=2, heads=2)
+
+
+def bert_mini() -> BertConfig:
+    """BERT mini of Turc et al. (2019): 11 million parameters."""
+    return BertConfig(width=256, layers=4, heads=4)
+
+
+def bert_small() -> BertConfig:
+    """BERT small of Turc et al. (2019): 29 million parameters."""
+    return BertConfig(width=512, layers=4, heads=8)
+
+
+def bert_medium() -> BertConfig:
+    """BERT medium of Turc et al. (2019): 41 million parameters."""
+    return BertConfig(width=512, layers=8, heads=8)
+
+
+def bert_base() -> BertConfig:
+    """BERT base: 110 million parameters."""
+    return BertConfig()
+
+
+def bert_large() -> BertConfig:
+    """BERT large: 335 million parameters; the paper says 340."""
+    return BertConfig(width=1024, layers=24, heads=16)
+
+
+PRESETS = {preset.__name__: preset for preset in (bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large)}

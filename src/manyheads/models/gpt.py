@@ -177,14 +177,9 @@ class GPT(nn.Module):
                 nn.init.zeros_(module.bias)
 
 
-def _gpt3(layers: int, width: int, heads: int) -> GPTConfig:
-    """A row of table 2.1 of Brown et al. (2020), trained without dropout."""
-    return GPTConfig(context=2048, layers=layers, width=width, heads=heads, dropout=0.0, attention_dropout=0.0)
-
-
-PRESETS = {
-    # T-D with the sizes of the base Transformer, whose decoder it is.
-    "transformer_decoder": GPTConfig(
+def transformer_decoder() -> GPTConfig:
+    """T-D with the sizes of the base Transformer, whose decoder it is."""
+    return GPTConfig(
         width=512,
         layers=6,
         heads=8,
@@ -193,23 +188,91 @@ PRESETS = {
         positions=PositionsConfig(kind="sinusoidal"),
         scale_embeddings=True,
         attention_dropout=0.0,
-    ),
-    "gpt1": GPTConfig(context=512, norm_order="post"),  # 117 million parameters with 40,478 tokens
-    # For a laptop, a model of a book in minutes on two cores, and for a book on a GPU.
-    "gpt2_tiny": GPTConfig(context=128, width=128, layers=4, heads=4, dropout=0.0, attention_dropout=0.0),
-    "gpt2_baby": GPTConfig(context=256, width=384, layers=6, heads=6, dropout=0.2, attention_dropout=0.2),
-    # 124, 355 and 774 million parameters and 1.5 billion with 50,257 tokens.
-    "gpt2_small": GPTConfig(),
-    "gpt2_medium": GPTConfig(width=1024, layers=24, heads=16),
-    "gpt2_large": GPTConfig(width=1280, layers=36, heads=20),
-    "gpt2_xl": GPTConfig(width=1600, layers=48, heads=25),
-    # 125, 350 and 760 million parameters and 1.3 billion; the others say theirs.
-    "gpt3_small": _gpt3(12, 768, 12),
-    "gpt3_medium": _gpt3(24, 1024, 16),
-    "gpt3_large": _gpt3(24, 1536, 16),
-    "gpt3_xl": _gpt3(24, 2048, 16),  # the paper's 24 heads of 128 do not make its width of 2048, 16 do
-    "gpt3_2_7b": _gpt3(32, 2560, 32),
-    "gpt3_6_7b": _gpt3(32, 4096, 32),
-    "gpt3_13b": _gpt3(40, 5120, 40),  # the paper's width of 5140 is not 40 heads of 128, 5120 is
-    "gpt3_175b": _gpt3(96, 12288, 96),
-}
+    )
+
+
+def gpt1() -> GPTConfig:
+    """GPT-1: 117 million parameters with 40,478 tokens."""
+    return GPTConfig(context=512, norm_order="post")
+
+
+def gpt2_small() -> GPTConfig:
+    """GPT-2 small: 124 million parameters with 50,257 tokens."""
+    return GPTConfig()
+
+
+def gpt2_medium() -> GPTConfig:
+    """GPT-2 medium: 355 million parameters."""
+    return GPTConfig(width=1024, layers=24, heads=16)
+
+
+def gpt2_large() -> GPTConfig:
+    """GPT-2 large: 774 million parameters."""
+    return GPTConfig(width=1280, layers=36, heads=20)
+
+
+def gpt2_xl() -> GPTConfig:
+    """GPT-2 XL: 1.5 billion parameters."""
+    return GPTConfig(width=1600, layers=48, heads=25)
+
+
+def gpt2_tiny() -> GPTConfig:
+    """The size for a laptop: a model of a book in minutes on two cores."""
+    return GPTConfig(context=128, width=128, layers=4, heads=4, dropout=0.0, attention_dropout=0.0)
+
+
+def gpt2_baby() -> GPTConfig:
+    """The size for a book on a GPU: 6 layers of width 384 that see 256 tokens."""
+    return GPTConfig(context=256, width=384, layers=6, heads=6, dropout=0.2, attention_dropout=0.2)
+
+
+def _gpt3(layers: int, width: int, heads: int) -> GPTConfig:
+    """A row of table 2.1 of Brown et al. (2020), trained without dropout."""
+    return GPTConfig(context=2048, layers=layers, width=width, heads=heads, dropout=0.0, attention_dropout=0.0)
+
+
+def gpt3_small() -> GPTConfig:
+    """GPT-3 small: 125 million parameters."""
+    return _gpt3(12, 768, 12)
+
+
+def gpt3_medium() -> GPTConfig:
+    """GPT-3 medium: 350 million parameters."""
+    return _gpt3(24, 1024, 16)
+
+
+def gpt3_large() -> GPTConfig:
+    """GPT-3 large: 760 million parameters."""
+    return _gpt3(24, 1536, 16)
+
+
+def gpt3_xl() -> GPTConfig:
+    """GPT-3 XL: 1.3 billion parameters; the paper's 24 heads of 128 do not make its width of 2048, 16 do."""
+    return _gpt3(24, 2048, 16)
+
+
+def gpt3_2_7b() -> GPTConfig:
+    """GPT-3 2.7B."""
+    return _gpt3(32, 2560, 32)
+
+
+def gpt3_6_7b() -> GPTConfig:
+    """GPT-3 6.7B."""
+    return _gpt3(32, 4096, 32)
+
+
+def gpt3_13b() -> GPTConfig:
+    """GPT-3 13B; the paper's width of 5140 is not 40 heads of 128, 5120 is."""
+    return _gpt3(40, 5120, 40)
+
+
+def gpt3_175b() -> GPTConfig:
+    """GPT-3: 175 billion parameters."""
+    return _gpt3(96, 12288, 96)
+
+
+_SIZES = (
+    *(transformer_decoder, gpt1, gpt2_tiny, gpt2_baby, gpt2_small, gpt2_medium, gpt2_large, gpt2_xl),
+    *(gpt3_small, gpt3_medium, gpt3_large, gpt3_xl, gpt3_2_7b, gpt3_6_7b, gpt3_13b, gpt3_175b),
+)
+PRESETS = {preset.__name__: preset for preset in _SIZES}

@@ -152,19 +152,35 @@ class Llama(nn.Module):
                     nn.init.zeros_(module.bias)
 
 
+def llama_tiny() -> LlamaConfig:
+    """The size for a laptop, beside gpt2_tiny."""
+    return LlamaConfig(context=128, width=128, layers=4, heads=4, key_value_heads=2, tied=True)
+
+
+def llama_baby() -> LlamaConfig:
+    """The size for a book on a GPU, beside gpt2_baby."""
+    return LlamaConfig(context=256, width=384, layers=6, heads=6, tied=True, dropout=0.2)
+
+
+def llama_small() -> LlamaConfig:
+    """About the size of GPT-2 small, with grouped queries: 135 million parameters with 49,152 tokens, as SmolLM2."""
+    return LlamaConfig(
+        width=576, layers=30, heads=9, key_value_heads=3, inner=1536, tied=True, positions=_rotary(100_000.0)
+    )
+
+
+def llama2_7b() -> LlamaConfig:
+    """Llama 2, 7B: 6.74 billion parameters with 32,000 tokens."""
+    return LlamaConfig(context=4096, inner=11_008)
+
+
+def llama3_8b() -> LlamaConfig:
+    """Llama 3, 8B: 8.03 billion parameters with 128,256 tokens."""
+    return LlamaConfig(context=8192, key_value_heads=8, inner=14_336, positions=_rotary(500_000.0))
+
+
 def _rotary(base: float) -> PositionsConfig:
     return PositionsConfig(kind="rotary", base=base)
 
 
-PRESETS = {
-    # For a laptop, beside gpt2_tiny, and for a book on a GPU, beside gpt2_baby.
-    "llama_tiny": LlamaConfig(context=128, width=128, layers=4, heads=4, key_value_heads=2, tied=True),
-    "llama_baby": LlamaConfig(context=256, width=384, layers=6, heads=6, tied=True, dropout=0.2),
-    # About the size of GPT-2 small, with grouped queries: 135 million parameters with 49,152 tokens, as SmolLM2.
-    "llama_small": LlamaConfig(
-        width=576, layers=30, heads=9, key_value_heads=3, inner=1536, tied=True, positions=_rotary(100_000.0)
-    ),
-    # 6.74 billion parameters with 32,000 tokens, and 8.03 billion with 128,256.
-    "llama2_7b": LlamaConfig(context=4096, inner=11_008),
-    "llama3_8b": LlamaConfig(context=8192, key_value_heads=8, inner=14_336, positions=_rotary(500_000.0)),
-}
+PRESETS = {preset.__name__: preset for preset in (llama_tiny, llama_baby, llama_small, llama2_7b, llama3_8b)}

@@ -127,7 +127,7 @@ def encoder_sizes(pre_trained: str | None, preset: str | None) -> BertConfig:
         return replace(load_encoder(Path(pre_trained))[0].config, separator=None)
     if preset and preset not in PRESETS:
         raise ConfigError(f"there is no preset {preset} of encoders; there are {', '.join(PRESETS)}")
-    return PRESETS[preset or "bert_tiny"]
+    return PRESETS[preset or "bert_tiny"]()
 
 
 def encoder_body(config: BertConfig, pre_trained: Bert | None, tokenizer: EncoderTokenizer, *, pooler: bool) -> Bert:

@@ -67,7 +67,7 @@ def test_a_block_is_what_its_four_exchanges_say():
 
 
 def test_the_presets_have_the_published_context_and_base():
-    assert [(each.context, each.positions.base) for each in (PRESETS["llama2_7b"], PRESETS["llama3_8b"])] == [
+    assert [(each.context, each.positions.base) for each in (PRESETS["llama2_7b"](), PRESETS["llama3_8b"]())] == [
         (4096, 10_000.0),
         (8192, 500_000.0),
     ]

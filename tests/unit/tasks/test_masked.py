@@ -458,7 +458,7 @@ def test_presets_are_the_published_sizes_and_small_ones_read_short_rows():
     for name, preset in PRESETS.items():
         recipe = TASK.preset(name)
         context = 128 if name in ("bert_tiny", "bert_mini") else 512
-        assert recipe.model == replace(preset, context=context), name
+        assert recipe.model == replace(preset(), context=context), name
         assert recipe.data.next_sentence
         assert (recipe.train.optimizer, recipe.train.best_by, recipe.train.smoothing) == ("adamw", "loss", 0)
     with pytest.raises(ConfigError, match="there is no preset bert_huge; there are bert_tiny, bert_mini"):

@@ -60,7 +60,7 @@ class Classification(FineTuning):
             return cls.blank(asked.table)
         name = asked.preset or SMALLEST
         if name in bert.PRESETS:
-            return _encoder(bert.PRESETS[name])
+            return _encoder(bert.PRESETS[name]())
         if name not in language.PRESETS:
             known = ", ".join((*bert.PRESETS, *language.PRESETS))
             raise ConfigError(f"there is no preset {name}; there are {known}")

@@ -57,7 +57,7 @@ class LanguageModelling(Task):
     def sample(cls) -> LanguageRecipe:
         """The sample text, learned within a minute on two cores."""
         train = adamw(steps=600, warmup=50, learning_rate=3e-3, beta2=0.99, valid_every=200, checkpoint_every=200)
-        model = replace(PRESETS["gpt2_tiny"], context=64)
+        model = replace(gpt.gpt2_tiny(), context=64)
         return LanguageRecipe(data=TextData(vocabulary=1000, rows=16), model=model, train=train)
 
     @classmethod
@@ -73,7 +73,7 @@ class LanguageModelling(Task):
             # GPT-2 and GPT-3 saw half a million tokens an update, which train.accumulate can make of these batches.
             data = TextData(vocabulary=VOCABULARIES.get(name, 50_257), rows=8)
             train = adamw(steps=100_000, warmup=2000, learning_rate=6e-4, beta2=0.95, patience=10, compile=True)
-        return LanguageRecipe(family=family, data=data, model=PRESETS[name], train=train)
+        return LanguageRecipe(family=family, data=data, model=PRESETS[name](), train=train)
 
     @classmethod
     def blank(cls, table: dict[str, Any]) -> LanguageRecipe:

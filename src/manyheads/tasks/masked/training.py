@@ -44,7 +44,7 @@ class MaskedLanguageModelling(Task):
     def sample(cls) -> MaskedRecipe:
         """The sample text, learned in a minute or two on two cores; its sentences follow one another by chance."""
         rates = {"warmup": 60, "learning_rate": 2e-3, "valid_every": 200, "checkpoint_every": 200}
-        model = replace(PRESETS["bert_tiny"], context=64)
+        model = replace(PRESETS["bert_tiny"](), context=64)
         data = MaskedData(vocabulary=1000, rows=32, next_sentence=False)
         return MaskedRecipe(data=data, model=model, train=adamw(steps=600, weight_decay=DECAY, **rates))
 
@@ -55,12 +55,12 @@ class MaskedLanguageModelling(Task):
             raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
         if name in LAPTOP:
             rates = {"warmup": 500, "learning_rate": 1e-3, "valid_every": 500, "checkpoint_every": 500}
-            model = replace(PRESETS[name], context=128)
+            model = replace(PRESETS[name](), context=128)
             return MaskedRecipe(model=model, train=adamw(steps=10_000, weight_decay=DECAY, **rates))
         # BERT saw 256 rows an update, which train.accumulate can make of these batches.
         rates = {"warmup": 10_000, "learning_rate": 1e-4, "beta2": 0.999, "patience": 10}
         data, train = MaskedData(vocabulary=30_522, rows=32), adamw(steps=100_000, weight_decay=DECAY, **rates)
-        return MaskedRecipe(data=data, model=PRESETS[name], train=train)
+        return MaskedRecipe(data=data, model=PRESETS[name](), train=train)
 
     def check(self, *, new: bool) -> None:
         if new:

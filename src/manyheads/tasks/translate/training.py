@@ -11,7 +11,7 @@ from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.corpus import read_pairs
-from manyheads.models.transformer import PRESETS, Transformer
+from manyheads.models.transformer import PRESETS, Transformer, transformer_tiny
 from manyheads.tasks.card import model_card
 from manyheads.tasks.task import Task
 from manyheads.tasks.translate.data import Corpus, check_files, store_pairs, train_tokenizer
@@ -38,7 +38,7 @@ class Translation(Task):
         train = TrainConfig(
             steps=1500, warmup=300, learning_rate=3e-3, schedule="cosine", valid_every=500, checkpoint_every=250
         )
-        model = replace(PRESETS["transformer_tiny"], dropout=0.05)
+        model = replace(transformer_tiny(), dropout=0.05)
         return TranslateRecipe(data=PairData(vocabulary=3000, batch_tokens=1000), model=model, train=train)
 
     @classmethod
@@ -46,7 +46,7 @@ class Translation(Task):
         """A GPU's batches for base and big, a laptop's for the small ones."""
         if name not in PRESETS:
             raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
-        model = PRESETS[name]
+        model = PRESETS[name]()
         if name in ("transformer_base", "transformer_big"):
             steps = 100_000 if name == "transformer_base" else 300_000
             data = PairData(vocabulary=37_000, batch_tokens=25_000)
