@@ -180,7 +180,7 @@ def test_only_the_head_learns_where_the_encoder_is_frozen(folder, encoder, tmp_p
 
 
 def load_body(path: Path) -> Bert:
-    from manyheads.interop.encoders import load_encoder
+    from manyheads.interop.directory import load_encoder
 
     return load_encoder(path)[0]
 

@@ -23,8 +23,7 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.directory import load_model
-from manyheads.interop.encoders import load_embedder, load_encoder
+from manyheads.interop.directory import load_embedder, load_encoder, load_model
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertEmbedder, MaskedBert
 
 # Theirs here.

@@ -151,11 +151,7 @@ class ManyheadsLM(TemplateLM):
 
     def _scored(self, rows: list[tuple[list[int], list[int]]], quiet: bool) -> list[Scored]:
         with tqdm(total=len(rows), desc="Scoring texts", disable=quiet) as bar:
-
-            def show(done: int) -> None:
-                bar.update(done - bar.n)
-
-            return log_probabilities(self.model, rows, on_progress=show)
+            return log_probabilities(self.model, rows, on_progress=lambda done: bar.update(done - bar.n))
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """What each prompt goes on with until a stop string, the end of the text or the limit; greedy if not told."""
@@ -199,13 +195,11 @@ class ManyheadsLM(TemplateLM):
         for place, writing in enumerate(writings):
             groups.setdefault(writing.sampling, []).append(place)
         for places in groups.values():
-            lengths = [self._positions(writings[place]) for place in places]
+            whole = [len(writings[place].prompt) + writings[place].tokens for place in places]
+            lengths = [min(length, self.max_length) for length in whole]
             most = 1 if self.model.rows_share_length else ROWS_AT_ONCE
             for group in grouped(lengths, BATCH_POSITIONS, longest_first=True, most=most):
                 yield [places[each] for each in group]
-
-    def _positions(self, writing: Writing) -> int:
-        return min(len(writing.prompt) + writing.tokens, self.max_length)
 
     def _written(self, writings: list[Writing], streams: list[int]) -> list[str]:
         texts = [""] * len(writings)

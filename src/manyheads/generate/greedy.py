@@ -20,15 +20,14 @@ def decoded(
     alive = torch.arange(len(limits_N))
     running = torch.ones_like(alive, dtype=torch.bool)
     newest = steps.first
-    left, ends = len(limits_N), [(0, 0)] * len(limits_N)
+    ends = [(0, 0)] * len(limits_N)
     for step in range(int(limits_N.max())):
         newest = torch.where(running, steps.to_cpu(choose(steps(newest), alive)), special.stop)
         yield alive, newest
         before, running = running, running & (newest != special.stop) & (limits_N[alive] > step + 1)
-        there, left = left, int(running.sum())
-        if left < there:
-            for place in (before & ~running).nonzero().flatten().tolist():
-                ends[int(alive[place])] = place, step
+        for place in (before & ~running).nonzero().flatten().tolist():
+            ends[int(alive[place])] = place, step
+        left = int(running.sum())
         if left == 0:
             steps.finish([(place, step - last) for place, last in ends])
             return

@@ -1,5 +1,6 @@
 """A decoder-only model behind prompts of any lengths.  Shapes:  R rows  N prompts  K copies of each  V vocabulary"""
 
+from collections.abc import Callable
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
@@ -7,8 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from manyheads.generate.replay import Replay
-from manyheads.generate.steps import PlainSteps
+from manyheads.generate.steps import Steps
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import sdpa
@@ -16,7 +16,7 @@ from manyheads.ops.attention import sdpa
 CAPACITY_STEP = 256  # positions: on a GPU, capacities are multiples of it, so that recorded steps serve again
 
 
-class PromptSteps(PlainSteps):
+class PromptSteps(Steps):
     """Steps behind prompts, through the key-value cache; the rows are each prompt `copies` times.
 
     Prompts are padded behind their ends for one pass through the model; the cache is then cut where each ends. A row
@@ -44,9 +44,7 @@ class PromptSteps(PlainSteps):
         rows = torch.arange(len(self.history))
         if beams_NK is not None:
             rows = rows.view(beams_NK.shape).gather(1, beams_NK.cpu())
-            rows = (rows if sentences is None else rows[sentences.cpu()]).flatten()
-        elif sentences is not None:
-            rows = rows[sentences.cpu()]
+        rows = (rows if sentences is None else rows[sentences.cpu()]).flatten()
         self.history = [list(self.history[row]) for row in rows.tolist()]
         self.begins = [self.begins[row] for row in rows.tolist()]
         self._keep(rows.to(self.device))
@@ -91,6 +89,40 @@ class PromptSteps(PlainSteps):
 
     def _keep(self, rows: Tensor) -> None:
         self.cache.select(None, rows)
+
+
+class Replay:
+    """A step recorded as a CUDA graph, one launch for hundreds; it advances lengths in its cache as the step does."""
+
+    def __init__(self, step: Callable[[Tensor], Tensor], cache: Cache, ids_R: Tensor):
+        """Recording needs runs before it, which advance the cache: its lengths are put back afterwards, and what was
+        written behind them is overwritten."""
+        assert cache.lengths is not None
+        self.ids = ids_R.to(cache.lengths.device, copy=True)
+        length, lengths = cache.length, cache.lengths.clone()
+
+        def put_back() -> None:
+            cache.length = length
+            cache.lengths.copy_(lengths)  # type: ignore
+            cache.next_step()
+
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(2):
+                step(self.ids)
+                put_back()
+        torch.cuda.current_stream().wait_stream(aside)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.logits = step(self.ids)
+        put_back()
+
+    def __call__(self, ids_R: Tensor) -> Tensor:
+        """The logits stay as they are until the next call."""
+        self.ids.copy_(ids_R)
+        self.graph.replay()
+        return self.logits
 
 
 class ReplayedSteps(PromptSteps):

@@ -1,7 +1,8 @@
 """What a model makes of a text that is already there.  Shapes:  B batch  T positions  M predictions  V vocabulary"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -22,7 +23,7 @@ class Scored:
 
 
 def log_probabilities(
-    model, rows: Sequence[tuple[list[int], list[int]]], *, on_progress: Callable[[int], None] | None = None
+    model, rows: Sequence[tuple[list[int], list[int]]], *, on_progress: Callable[[int], object] | None = None
 ) -> list[Scored]:
     """Each continuation's log-probability behind its beginning, in order; long beginnings lose their oldest tokens.
 
@@ -38,13 +39,19 @@ def log_probabilities(
     found: list[Scored | None] = [None] * len(rows)
     done = 0
     with torch.inference_mode():
-        for places in grouped([len(text) for text, _ in texts], BATCH_TOKENS, longest_first=True):
+        for places in _batches([len(text) for text, _ in texts], model.rows_share_length):
             for place, scored in zip(places, _scored(model, [texts[place] for place in places]), strict=True):
                 found[place] = scored
             done += len(places)
             if on_progress:
                 on_progress(done)
     return [scored for scored in found if scored is not None]
+
+
+def _batches(lengths: list[int], alike: bool) -> Iterator[list[int]]:
+    """Places of rows that are scored together; where rows depend on the longest beside them, only those as long."""
+    for places in grouped(lengths, BATCH_TOKENS, longest_first=True):
+        yield from (list(each) for _, each in groupby(places, key=lambda place: lengths[place] if alike else 0))
 
 
 def _scored(model, texts: list[tuple[list[int], int]]) -> list[Scored]:

@@ -18,7 +18,6 @@ class State(Protocol):
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
-        ...
 
 
 class Steps(Protocol):
@@ -26,7 +25,7 @@ class Steps(Protocol):
 
     first: Tensor
     """[R] ids that the first step takes."""
-    shrinks: bool
+    shrinks: bool = True
     """Whether rows that are done may leave."""
 
     def __call__(self, ids_R: Tensor) -> Tensor:
@@ -35,30 +34,16 @@ class Steps(Protocol):
 
     def to_cpu(self, ids_R: Tensor) -> Tensor:
         """The ids chosen, on the CPU; they are what the next step will be taken with, unless a row is done."""
-        ...
+        return ids_R.cpu()
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         """Lets each beam go on from the beam named, then keeps the sentences named, in that order."""
-        ...
 
     def finish(self, ends: list[tuple[int, int]]) -> None:
         """Told, when all is done, in which row each text ended and how many steps before the last."""
-        ...
 
 
-class PlainSteps:
-    """What steps are unless they say otherwise."""
-
-    shrinks = True
-
-    def to_cpu(self, ids_R: Tensor) -> Tensor:
-        return ids_R.cpu()
-
-    def finish(self, ends: list[tuple[int, int]]) -> None:
-        pass
-
-
-class CachedSteps(PlainSteps):
+class CachedSteps(Steps):
     """One position at a time, each from the state that the one before left."""
 
     def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
@@ -74,18 +59,18 @@ class CachedSteps(PlainSteps):
         sentences = None if sentences is None else sentences.to(self.memory.device)
         self.state.select(beams_NK, sentences)
         if sentences is not None:
-            self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
+            self.memory = self.memory[sentences]
+            self.memory_mask = None if self.memory_mask is None else self.memory_mask[sentences]
 
     def finish(self, ends: list[tuple[int, int]]) -> None:
         self.state.ends = ends
 
 
-class WholeSteps(PlainSteps):
-    """The whole sentence anew at each step, without a cache: slow, and what the cache is checked against."""
+class WholeSteps(CachedSteps):
+    """The whole sentence anew at each step, past the state: slow, and what the cache is checked against."""
 
     def __init__(self, model, memory: Tensor, memory_mask: Tensor | None, capacity: int, beams: int = 1):
-        self.model, self.memory, self.memory_mask = model, memory, memory_mask
-        self.first = torch.full((len(memory) * beams,), model.config.start, device=memory.device)
+        super().__init__(model, memory, memory_mask, capacity, beams)
         self.ids_NKT = torch.empty(memory.shape[0], beams, 0, dtype=torch.long, device=memory.device)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
@@ -94,16 +79,11 @@ class WholeSteps(PlainSteps):
         return self.model.decode(self.ids_NKT.flatten(0, 1), self.memory, self.memory_mask)[:, -1]
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
+        super().select(beams_NK, sentences)
         if beams_NK is not None:
             self.ids_NKT = self.ids_NKT.gather(1, beams_NK[:, :, None].expand_as(self.ids_NKT))
         if sentences is not None:
-            sentences = sentences.to(self.memory.device)
-            self.ids_NKT = self.ids_NKT[sentences]
-            self.memory, self.memory_mask = _selected(self.memory, self.memory_mask, sentences)
-
-
-def _selected(memory: Tensor, mask: Tensor | None, sentences: Tensor) -> tuple[Tensor, Tensor | None]:
-    return memory[sentences], None if mask is None else mask[sentences]
+            self.ids_NKT = self.ids_NKT[sentences.to(self.memory.device)]
 
 
 @dataclass(frozen=True)

@@ -9,29 +9,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop import sentence
-from manyheads.interop.extra_fields import (
-    KEY,
-    architectures,
-    read_extra_fields,
-    refuse,
-    refuse_more_tokens,
-    with_extra_fields,
-)
-from manyheads.interop.head import label_fields, names_of, read_form
-from manyheads.interop.weights import read_into
-from manyheads.models.bert import (
-    Bert,
-    BertAnswerer,
-    BertClassifier,
-    BertConfig,
-    BertEmbedder,
-    BertTagger,
-    MaskedBert,
-)
+from manyheads.interop import config_json, sentence
+from manyheads.interop.config_json import KEY
+from manyheads.interop.foreign import Foreign
+from manyheads.interop.weights import read_into, views_by_parts
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.text.encoder import EncoderTokenizer
 
-TYPES: tuple[str, ...] = ("bert",)
 ARCHITECTURES = {
     "BertModel": Bert,
     "BertForMaskedLM": MaskedBert,
@@ -41,10 +25,26 @@ ARCHITECTURES = {
     "BertForTokenClassification": BertTagger,
     "BertForQuestionAnswering": BertAnswerer,
 }
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
-_ALIASES = {"gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "swish": "silu"}
 _PREFIX = "bert."
-# Ours to theirs, of a block and of all else.
+# Fields of ours to theirs, and theirs where a config.json leaves them out.
+_FIELDS = {
+    "vocabulary": "vocab_size",
+    "context": "max_position_embeddings",
+    "segments": "type_vocab_size",
+    "width": "hidden_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "inner": "intermediate_size",
+    "activation": "hidden_act",
+    "epsilon": "layer_norm_eps",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+}
+_USUAL = {
+    **{"type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12},
+    **{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
+}
+# Weights of ours to theirs, of a block and of all else.
 _PARTS = {
     "attention.projection": ("attention.self.query", "attention.self.key", "attention.self.value"),
     "attention.output": ("attention.output.dense",),
@@ -61,6 +61,7 @@ _WHOLE = {
     "pooler": "pooler.dense",
 }
 _HEADS = {
+    "": "cls.predictions",
     "transform": "cls.predictions.transform.dense",
     "norm": "cls.predictions.transform.LayerNorm",
     "follows": "cls.seq_relationship",
@@ -70,179 +71,112 @@ _HARMLESS = re.compile(r"(bert\.)?embeddings\.position_ids|cls\.predictions\.dec
 # Older versions also saved a pooler under heads that do not read it.
 _HARMLESS_WITHOUT_POOLER = re.compile(rf"{_HARMLESS.pattern}|bert\.pooler\.dense\.(weight|bias)")
 # What the first TensorFlow checkpoints call a norm's weight and bias.
-_OLDER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_NEWER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+_OLDER = re.compile(r"LayerNorm\.(gamma|beta)$")
 
 
-def fits(model: Bert) -> bool:
-    """Whether BERT of transformers can express this model: all of ours."""
-    return True
+class BertNames(Foreign):
+    """BERT and the models with heads on it."""
 
+    TYPES = ("bert",)
 
-def kind(table: dict[str, Any]) -> type:
-    """Which of our models a config.json is that of."""
-    named = architectures(table) or ["BertModel"]
-    found = next((ARCHITECTURES[name] for name in named if name in ARCHITECTURES), None)
-    if found is None:
-        raise CheckpointError(f"this BERT is a {', '.join(named)}; known are {', '.join(ARCHITECTURES)}")
-    return found
+    def fits(self, model: Bert) -> bool:
+        return True
 
+    def kind(self, table: dict[str, Any]) -> type:
+        named = config_json.architectures(table) or ["BertModel"]
+        found = next((ARCHITECTURES[name] for name in named if name in ARCHITECTURES), None)
+        if found is None:
+            raise CheckpointError(f"this BERT is a {', '.join(named)}; known are {', '.join(ARCHITECTURES)}")
+        return found
 
-def write_config(config: BertConfig) -> dict[str, Any]:
-    """Our config as their config.json."""
-    table = {
-        "architectures": ["BertModel"],
-        "model_type": "bert",
-        "vocab_size": config.vocabulary,
-        "max_position_embeddings": config.context,
-        "type_vocab_size": config.segments,
-        "hidden_size": config.width,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "intermediate_size": config.inner or 4 * config.width,
-        "hidden_act": _ACTIVATIONS[config.activation],
-        "layer_norm_eps": config.epsilon,
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "dtype": "float32",
-    }
-    return with_extra_fields(table, config, read_config)
+    def write_config(self, config: BertConfig) -> dict[str, Any]:
+        inner, activation = config.inner or 4 * config.width, config_json.ACTIVATIONS[config.activation]
+        ours = {**vars(config), "inner": inner, "activation": activation}
+        table = {"architectures": ["BertModel"], "model_type": "bert"}
+        table |= {theirs: ours[name] for name, theirs in _FIELDS.items()} | {"dtype": "float32"}
+        return config_json.with_extra_fields(table, config, self.read_config)
 
+    def read_config(self, table: dict[str, Any]) -> BertConfig:
+        refuse = config_json.refuse
+        refuse(table, "this BERT", position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
+        refuse(table, "this BERT", tie_word_embeddings=True)
+        theirs = {**_USUAL, **table}
+        ours = {name: theirs[each] for name, each in _FIELDS.items()}
+        ours["activation"] = config_json.read_activation(ours["activation"])
+        ours["inner"] = None if ours["inner"] == 4 * ours["width"] else ours["inner"]
+        return config_json.read_extra_fields(table, BertConfig(**ours))
 
-def read_config(table: dict[str, Any]) -> BertConfig:
-    """Their config.json as our config; one that our encoder cannot be is refused."""
-    refuse(table, "this BERT", position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
-    refuse(table, "this BERT", tie_word_embeddings=True)
-    activations = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _ALIASES
-    activation = table.get("hidden_act", "gelu")
-    if activation not in activations:
-        raise CheckpointError(f"activation {activation} is not known; known are {', '.join(activations)}")
-    inner, width = table["intermediate_size"], table["hidden_size"]
-    config = BertConfig(
-        vocabulary=table["vocab_size"],
-        context=table["max_position_embeddings"],
-        segments=table.get("type_vocab_size", 2),
-        width=width,
-        layers=table["num_hidden_layers"],
-        heads=table["num_attention_heads"],
-        inner=None if inner == 4 * width else inner,
-        activation=activations[activation],
-        epsilon=table.get("layer_norm_eps", 1e-12),
-        dropout=table.get("hidden_dropout_prob", 0.1),
-        attention_dropout=table.get("attention_probs_dropout_prob", 0.1),
-    )
-    return read_extra_fields(table, config)
+    def build(
+        self, table: dict[str, Any], config: BertConfig, weights: Mapping[str, Tensor], tokenizer: EncoderTokenizer
+    ) -> nn.Module:
+        config_json.refuse_more_tokens(tokenizer, config)
+        config = replace(config, separator=tokenizer.separator)
+        pooled = any(name.endswith("pooler.dense.weight") for name in weights)
+        model = self.kind(table)
+        if model is Bert:
+            return Bert(config, pooler=pooled)
+        if model is MaskedBert:  # some that call themselves BertForMaskedLM can tell what follows as well
+            return MaskedBert(config, next_sentence="cls.seq_relationship.weight" in weights)
+        if model is BertClassifier:
+            choice = "BertForMultipleChoice" in config_json.architectures(table)
+            return BertClassifier(Bert(config), *(((), "choice") if choice else config_json.read_form(table)))
+        if model is BertTagger:
+            return BertTagger(Bert(config, pooler=False), config_json.names_of(table))
+        kept = table.get(KEY, {})
+        return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
 
+    def finish(self, directory: Path, table: dict[str, Any], model: Any, tokenizer: EncoderTokenizer) -> dict[str, Any]:
+        if isinstance(model, BertEmbedder):
+            sentence.write(directory, model)
+        return {**_with_head(table, model), "pad_token_id": tokenizer.pad}
 
-def build(
-    table: dict[str, Any], config: BertConfig, weights: Mapping[str, Tensor], tokenizer: EncoderTokenizer
-) -> nn.Module:
-    """The model that a config.json and the names of its weights describe, without its weights."""
-    refuse_more_tokens(tokenizer, config)
-    config = replace(config, separator=tokenizer.separator)
-    pooled = any(name.endswith("pooler.dense.weight") for name in weights)
-    model = kind(table)
-    if model is Bert:
-        return Bert(config, pooler=pooled)
-    if model is MaskedBert:  # some that call themselves BertForMaskedLM can tell what follows as well
-        return MaskedBert(config, next_sentence="cls.seq_relationship.weight" in weights)
-    if model is BertClassifier:
-        choice = "BertForMultipleChoice" in architectures(table)
-        return BertClassifier(Bert(config), *(((), "choice") if choice else read_form(table)))
-    if model is BertTagger:
-        return BertTagger(Bert(config, pooler=False), names_of(table))
-    kept = table.get(KEY, {})
-    return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
+    def views(self, model: Any) -> dict[str, Tensor]:
+        body = model if isinstance(model, Bert) else model.body
+        views = views_by_parts(body, _PARTS, _WHOLE, "encoder.layer.")
+        if isinstance(model, Bert | BertEmbedder):
+            return views
+        views = {_PREFIX + name: view for name, view in views.items()}
+        heads = {**_HEADS, "score": "qa_outputs" if isinstance(model, BertAnswerer) else "classifier"}
+        for ours, parameter in model.named_parameters():
+            place, kind = ours.rpartition(".")[::2]
+            if place in heads:
+                views[f"{heads[place]}.{kind}"] = parameter.detach()
+        return views
 
-
-def finish(directory: Path, table: dict[str, Any], model: Any, tokenizer: EncoderTokenizer) -> dict[str, Any]:
-    """The encoder's config.json as that of the model on top of it, and the files that stand beside it."""
-    if isinstance(model, BertEmbedder):
-        sentence.write(directory, model)
-    return {**_with_head(table, model), "pad_token_id": tokenizer.pad}
+    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
+        theirs = _Renamed(theirs)
+        own = self.views(model)
+        if isinstance(model, Bert) and any(name.startswith(_PREFIX) for name in theirs):
+            own = {_PREFIX + name: view for name, view in own.items()}
+        pooled = isinstance(model, Bert) or model.body.pooler is not None
+        read_into(own, theirs, "a BERT", _HARMLESS if pooled else _HARMLESS_WITHOUT_POOLER)
 
 
 def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
-    architecture = next(name for name, found in ARCHITECTURES.items() if found is type(_saved_as(model)))
+    saved_as = Bert if isinstance(model, BertEmbedder) else type(model)
+    architecture = next(name for name, found in ARCHITECTURES.items() if found is saved_as)
     if isinstance(model, MaskedBert) and model.follows is not None:
         architecture = "BertForPreTraining"
     if isinstance(model, BertClassifier) and model.form == "choice":
         architecture = "BertForMultipleChoice"
     table = {**table, "architectures": [architecture]}
     if isinstance(model, BertClassifier):
-        return label_fields(table, model.names, model.form)
+        return config_json.label_fields(table, model.names, model.form)
     if isinstance(model, BertTagger):
-        return label_fields(table, model.names)
+        return config_json.label_fields(table, model.names)
     if isinstance(model, BertAnswerer):
         kept = {"impossible": model.impossible, **({"longest": model.longest} if model.longest else {})}
         return {**table, KEY: {**table.get(KEY, {}), **kept}}
     return table
 
 
-def _saved_as(model: Any) -> Any:
-    return model.body if isinstance(model, BertEmbedder) else model
-
-
-def write_tensors(model: Any) -> dict[str, Tensor]:
-    """Our weights under their names."""
-    return {name: view.contiguous() for name, view in views(model).items()}
-
-
-def read_tensors(model: Any, theirs: Mapping[str, Tensor]) -> None:
-    """Loads their weights; a name left over on either side is an error."""
-    theirs = _Renamed(theirs)
-    own = views(model)
-    if isinstance(model, Bert) and any(name.startswith(_PREFIX) for name in theirs):
-        own = {_PREFIX + name: view for name, view in own.items()}
-    pooled = isinstance(model, Bert) or model.body.pooler is not None
-    read_into(own, theirs, "a BERT", _HARMLESS if pooled else _HARMLESS_WITHOUT_POOLER)
-
-
 class _Renamed(dict):
     """Their weights by today's names, each read when it is asked for."""
 
     def __init__(self, theirs: Mapping[str, Tensor]):
-        super().__init__({_today(name): name for name in theirs})
+        super().__init__({_OLDER.sub(lambda end: _NEWER[end[0]], name): name for name in theirs})
         self._theirs = theirs
 
     def __getitem__(self, name: str) -> Tensor:
         return self._theirs[super().__getitem__(name)]
-
-
-def _today(name: str) -> str:
-    for older, newer in _OLDER.items():
-        if name.endswith(older):
-            return name.removesuffix(older) + newer
-    return name
-
-
-def views(model: Any) -> dict[str, Tensor]:
-    """Their names over our weights."""
-    if isinstance(model, Bert):
-        return _body_views(model)
-    if isinstance(model, BertEmbedder):
-        return _body_views(model.body)
-    found = {_PREFIX + name: view for name, view in _body_views(model.body).items()}
-    head = "qa_outputs" if isinstance(model, BertAnswerer) else "classifier"
-    for ours, parameter in model.named_parameters():
-        place, kind = ours.rpartition(".")[::2]
-        if ours == "bias":
-            found["cls.predictions.bias"] = parameter.detach()
-        elif place == "score":
-            found[f"{head}.{kind}"] = parameter.detach()
-        elif place in _HEADS:
-            found[f"{_HEADS[place]}.{kind}"] = parameter.detach()
-    return found
-
-
-def _body_views(body: Bert) -> dict[str, Tensor]:
-    found = {}
-    for ours, parameter in body.named_parameters():
-        place, kind = ours.rpartition(".")[::2]
-        number, _, part = place.removeprefix("blocks.").partition(".")
-        if part not in _PARTS:
-            found[f"{_WHOLE[place]}.{kind}"] = parameter.detach()
-            continue
-        names = _PARTS[part]
-        for name, view in zip(names, parameter.detach().chunk(len(names)), strict=True):
-            found[f"encoder.layer.{number}.{name}.{kind}"] = view
-    return found

@@ -1,21 +1,26 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import directory_written_atomically
-from manyheads.interop import bert, gpt, llama, marian, pruned, sentence
-from manyheads.interop.extra_fields import KEY, read_extra_fields
+from manyheads.interop import sentence
+from manyheads.interop.bert import BertNames
+from manyheads.interop.config_json import KEY, PRUNED, read_extra_fields, remove_again, removed_heads
+from manyheads.interop.foreign import Foreign
+from manyheads.interop.gpt import GPTNames
+from manyheads.interop.llama import LlamaNames
+from manyheads.interop.marian import MarianNames
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
@@ -31,25 +36,6 @@ class Processor(Protocol):
     @classmethod
     def load(cls, path: Path) -> Any: ...
     def save(self, directory: Path, length: int | None = None) -> None: ...
-
-
-class Foreign(Protocol):
-    """A family elsewhere: model types, and names, files and heads as they are there; a body is what heads stand on.
-
-    `fits` says whether one of the types can express a body; what none can is saved under a type of our own. `finish`
-    makes of a body's config.json that of a model with a head, and writes the files that stand beside it.
-    """
-
-    TYPES: tuple[str, ...]
-
-    def fits(self, model: Any) -> bool: ...
-    def write_config(self, config: Any) -> dict[str, Any]: ...
-    def read_config(self, table: dict[str, Any]) -> Any: ...
-    def kind(self, table: dict[str, Any]) -> type: ...
-    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any: ...
-    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]: ...
-    def write_tensors(self, model: Any) -> dict[str, Tensor]: ...
-    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,19 +54,15 @@ class Family:
     """How a config.json begins where no foreign type can express a variant; None: there are none."""
 
     @property
-    def own_type(self) -> str | None:
-        return self.own["model_type"] if self.own else None
-
-    @property
     def types(self) -> tuple[str, ...]:
-        return (*self.foreign.TYPES, *([self.own_type] if self.own_type else []))
+        return (*self.foreign.TYPES, *([self.own["model_type"]] if self.own else []))
 
 
 FAMILIES = (
     Family(
         model=Transformer,
         config=TransformerConfig,
-        foreign=marian,
+        foreign=MarianNames(),
         processor=Tokenizer,
         kinds={Transformer: "translator"},
         known_as="Marian",
@@ -89,7 +71,7 @@ FAMILIES = (
     Family(
         model=GPT,
         config=GPTConfig,
-        foreign=gpt,
+        foreign=GPTNames(),
         processor=LanguageTokenizer,
         kinds={GPT: "language model", DecoderClassifier: "classifier"},
         known_as="GPT-2, GPT-1",
@@ -98,7 +80,7 @@ FAMILIES = (
     Family(
         model=Llama,
         config=LlamaConfig,
-        foreign=llama,
+        foreign=LlamaNames(),
         processor=LanguageTokenizer,
         kinds={Llama: "language model", DecoderClassifier: "classifier"},
         known_as="Llama",
@@ -107,7 +89,7 @@ FAMILIES = (
     Family(
         model=Bert,
         config=BertConfig,
-        foreign=bert,
+        foreign=BertNames(),
         processor=EncoderTokenizer,
         kinds={
             Bert: "encoder",
@@ -119,6 +101,7 @@ FAMILIES = (
         known_as="BERT",
     ),
 )
+ENCODERS = tuple(FAMILIES[-1].kinds)
 
 
 def save_model(directory: Path, model: nn.Module, processor: Processor, card: str) -> None:
@@ -141,8 +124,8 @@ def _write_model(directory: Path, model: nn.Module, processor: Processor) -> Non
     else:
         config = {**family.own, KEY: to_table(body.config)}
         tensors = {name: view.contiguous() for name, view in own_views(model).items()}
-    if removed := pruned.removed_heads(body):
-        config[pruned.KEY] = removed
+    if removed := removed_heads(body):
+        config[PRUNED] = removed
     write_json(directory / "config.json", family.foreign.finish(directory, config, model, processor))
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     # The library lets nobody but the owner read it.
@@ -157,14 +140,14 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     directory = find_model(directory)
     table = read_json(directory / "config.json")
     family = _family(directory, table, kinds)
-    foreign, own = family.foreign, table["model_type"] == family.own_type
+    foreign, own = family.foreign, table["model_type"] not in family.foreign.TYPES
     what = family.kinds[foreign.kind(table)]
     weights, processor = open_weights(directory), family.processor.load(directory)
     try:
         config = read_extra_fields({KEY: table[KEY]}, family.config()) if own else foreign.read_config(table)
         with Undrawn():
             model = foreign.build(table, config, weights, processor)
-        pruned.remove_again(getattr(model, "body", model), table)
+        remove_again(getattr(model, "body", model), table)
         if own:
             read_into(own_views(model), weights, f"a {what}")
         else:
@@ -182,6 +165,36 @@ def model_kind(directory: Path) -> type:
     directory = find_model(directory)
     table = read_json(directory / "config.json")
     return _family(directory, table, None).foreign.kind(table)
+
+
+def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
+    """The encoder of any BERT's directory, whatever stands on top of it."""
+    model, tokenizer = load_model(directory, kinds=ENCODERS)
+    return getattr(model, "body", model), tokenizer
+
+
+def load_embedder(directory: Path) -> tuple[BertEmbedder, EncoderTokenizer]:
+    """An encoder with the pooling that a sentence-transformers directory says; any other BERT with the usual one."""
+    body, tokenizer = load_encoder(directory)
+    return sentence.embedder(_whole(directory), body).eval(), tokenizer
+
+
+def load_as_saved(directory: Path) -> tuple[Any, Any]:
+    """A model with all that its directory says of it: a sentence model with its pooling."""
+    return (load_embedder if sentence.is_sentence_model(_whole(directory)) else load_model)(directory)
+
+
+def saved_kind(directory: Path) -> type:
+    """Which model a directory holds; one that says how texts become vectors, or nothing but an encoder, embeds."""
+    kind = BertEmbedder if sentence.is_sentence_model(_whole(directory)) else model_kind(directory)
+    return BertEmbedder if kind is Bert else kind
+
+
+def _whole(directory: Path) -> Path:
+    """Where a sentence model's own files are; older ones keep the encoder in a folder among them."""
+    found = find_model(directory)
+    alone = not sentence.is_sentence_model(found) and sentence.is_sentence_model(found.parent)
+    return found.parent if alone else found
 
 
 def _family(directory: Path, table: dict[str, Any], kinds: tuple[type, ...] | None) -> Family:

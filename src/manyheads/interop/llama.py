@@ -2,23 +2,17 @@
 
 import math
 import re
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop import decoder
-from manyheads.interop.extra_fields import ends, read_extra_fields, refuse, refuse_more_tokens, with_extra_fields
-from manyheads.interop.pruned import removed_heads
-from manyheads.models.classifier import DecoderClassifier
+from manyheads.interop.config_json import ends, read_extra_fields, refuse, removed_heads, with_extra_fields
+from manyheads.interop.foreign import Decoder
+from manyheads.interop.weights import views_by_parts
 from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.positions import PositionsConfig
-from manyheads.text.language import LanguageTokenizer
 
-TYPES: tuple[str, ...] = ("llama",)
 # Ours to theirs, one matrix to its parts, one after the other.
 _PARTS = {
     "attention_norm": ("input_layernorm",),
@@ -28,65 +22,89 @@ _PARTS = {
     "feedforward.gate_up": ("mlp.gate_proj", "mlp.up_proj"),
     "feedforward.outer": ("mlp.down_proj",),
 }
-_WHOLE = {
-    "embedding.weight": "model.embed_tokens.weight",
-    "norm.weight": "model.norm.weight",
-    "output.weight": "lm_head.weight",
-}
-_SCALINGS = {
-    "none": "default",
-    "linear": "linear",
-    "dynamic_ntk": "dynamic",
-    "yarn": "yarn",
-    "llama3": "llama3",
-}
-_PREFIX = "model."
-# The frequencies that older versions saved with the weights, and the copy of a tied embedding.
-_HARMLESS = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
+_WHOLE = {"embedding": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
+_SCALINGS = {"none": "default", "linear": "linear", "dynamic_ntk": "dynamic", "yarn": "yarn", "llama3": "llama3"}
 # The end of a text where a config says nothing.
 _END = 2
 
 
-def fits(model: Llama) -> bool:
-    """Whether Llama of transformers can express this model; there the heads divide the width, whatever their own."""
-    config, positions = model.config, model.config.positions
-    rotary = positions.kind == "rotary" and positions.scaling in _SCALINGS
-    return rotary and config.width % config.heads == 0 and not removed_heads(model)
+class LlamaNames(Decoder):
+    """Llama 1 to 3, and what else is written as one."""
 
+    TYPES = ("llama",)
+    model = Llama
+    prefix = "model."
+    # The frequencies that older versions saved with the weights, and the copy of a tied embedding.
+    harmless = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq|lm_head\.weight")
 
-def write_config(config: LlamaConfig) -> dict[str, Any]:
-    """Our config as their config.json."""
-    # Dynamic scaling starts there from what all others call the context.
-    dynamic = config.positions.scaling == "dynamic_ntk"
-    table = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "vocab_size": config.vocabulary,
-        "max_position_embeddings": config.positions.length if dynamic else config.context,
-        "hidden_size": config.width,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.key_value_heads or config.heads,
-        "head_dim": config.key_width or config.width // config.heads,
-        "intermediate_size": config.inner_width,
-        "hidden_act": "silu",
-        "rms_norm_eps": config.epsilon,
-        "rope_parameters": _write_positions(config.positions),
-        # Where versions before 5 look for it.
-        "rope_theta": config.positions.base,
-        "attention_bias": config.attention_bias,
-        "mlp_bias": False,
-        "tie_word_embeddings": config.tied,
-        "bos_token_id": config.end,
-        "eos_token_id": _ends(config),
-        "dtype": "float32",
-    }
-    return with_extra_fields(table, config, read_config)
+    def fits(self, model: Llama) -> bool:
+        config, positions = model.config, model.config.positions
+        rotary = positions.kind == "rotary" and positions.scaling in _SCALINGS
+        # There the heads divide the width, whatever their own.
+        return rotary and config.width % config.heads == 0 and not removed_heads(model)
 
+    def write_config(self, config: LlamaConfig) -> dict[str, Any]:
+        # Dynamic scaling starts there from what all others call the context.
+        dynamic = config.positions.scaling == "dynamic_ntk"
+        table = {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "vocab_size": config.vocabulary,
+            "max_position_embeddings": config.positions.length if dynamic else config.context,
+            "hidden_size": config.width,
+            "num_hidden_layers": config.layers,
+            "num_attention_heads": config.heads,
+            "num_key_value_heads": config.key_value_heads or config.heads,
+            "head_dim": config.key_width or config.width // config.heads,
+            "intermediate_size": config.inner_width,
+            "hidden_act": "silu",
+            "rms_norm_eps": config.epsilon,
+            "rope_parameters": _write_positions(config.positions),
+            # Where versions before 5 look for it.
+            "rope_theta": config.positions.base,
+            "attention_bias": config.attention_bias,
+            "mlp_bias": False,
+            "tie_word_embeddings": config.tied,
+            "bos_token_id": config.end,
+            "eos_token_id": _ends(config),
+            "dtype": "float32",
+        }
+        return with_extra_fields(table, config, self.read_config)
 
-def write_generation_config(config: LlamaConfig) -> dict[str, Any]:
-    """What their `generate` reads: the ids that begin, end and pad."""
-    return {"bos_token_id": config.end, "eos_token_id": _ends(config), "pad_token_id": config.end}
+    def read_config(self, table: dict[str, Any]) -> LlamaConfig:
+        refuse(table, "this Llama", mlp_bias=False)
+        if table.get("hidden_act") != "swish":  # another name of silu
+            refuse(table, "this Llama", hidden_act="silu")
+        width, heads = table["hidden_size"], table["num_attention_heads"]
+        found = ends(table, _END)
+        positions, context = _read_positions(table)
+        sizes = {
+            "vocabulary": table["vocab_size"],
+            "context": context,
+            "width": width,
+            "layers": table["num_hidden_layers"],
+            "heads": heads,
+            "key_value_heads": _unless(table.get("num_key_value_heads"), heads),
+            "key_width": _unless(table.get("head_dim"), width / heads),
+        }
+        inner = _unless(table["intermediate_size"], LlamaConfig(**sizes).inner_width)
+        config = LlamaConfig(
+            **sizes,
+            inner=inner,
+            epsilon=table.get("rms_norm_eps", 1e-6),
+            positions=positions,
+            attention_bias=table.get("attention_bias", False),
+            tied=table.get("tie_word_embeddings", False),
+            end=found[0] if found else None,
+            other_ends=tuple(found[1:]),
+        )
+        return read_extra_fields(table, config)
+
+    def name(self, config: LlamaConfig) -> str:
+        return "Llama"
+
+    def body_views(self, body: Llama) -> dict[str, Tensor]:
+        return views_by_parts(body, _PARTS, _WHOLE, f"{self.prefix}layers.")
 
 
 def _ends(config: LlamaConfig) -> int | list[int] | None:
@@ -104,37 +122,6 @@ def _write_positions(positions: PositionsConfig) -> dict[str, Any]:
     if positions.scaling == "llama3":
         table |= {"low_freq_factor": positions.low_turns, "high_freq_factor": positions.high_turns}
     return table
-
-
-def read_config(table: dict[str, Any]) -> LlamaConfig:
-    """Their config.json as our config; one that our Llama cannot be is refused."""
-    refuse(table, "this Llama", mlp_bias=False)
-    if table.get("hidden_act", "silu") not in ("silu", "swish"):
-        raise CheckpointError(f"this Llama has hidden_act = {table['hidden_act']}; only one with silu can be opened")
-    width, heads = table["hidden_size"], table["num_attention_heads"]
-    found = ends(table, _END)
-    positions, context = _read_positions(table)
-    sizes = {
-        "vocabulary": table["vocab_size"],
-        "context": context,
-        "width": width,
-        "layers": table["num_hidden_layers"],
-        "heads": heads,
-        "key_value_heads": _unless(table.get("num_key_value_heads"), heads),
-        "key_width": _unless(table.get("head_dim"), width / heads),
-    }
-    inner = _unless(table["intermediate_size"], LlamaConfig(**sizes).inner_width)
-    config = LlamaConfig(
-        **sizes,
-        inner=inner,
-        epsilon=table.get("rms_norm_eps", 1e-6),
-        positions=positions,
-        attention_bias=table.get("attention_bias", False),
-        tied=table.get("tie_word_embeddings", False),
-        end=found[0] if found else None,
-        other_ends=tuple(found[1:]),
-    )
-    return read_extra_fields(table, config)
 
 
 def _unless(value: Any, usual: Any) -> Any:
@@ -172,54 +159,3 @@ def _refuse_other_yarn(rope: dict[str, Any], factor: float) -> None:
     if attention is not None and not math.isclose(attention, 0.1 * math.log(factor) + 1.0, rel_tol=1e-6):
         raise CheckpointError(f"this YaRN has attention_factor = {attention}; only the published 0.1 ln s + 1 is known")
     refuse(rope, "this YaRN", beta_fast=32, beta_slow=1, mscale=None, mscale_all_dim=None, truncate=True)
-
-
-def kind(table: dict[str, Any]) -> type:
-    """Which of our models a config.json is that of."""
-    return DecoderClassifier if decoder.is_classifier(table) else Llama
-
-
-def build(
-    table: dict[str, Any], config: LlamaConfig, weights: Mapping[str, Tensor], tokenizer: LanguageTokenizer
-) -> nn.Module:
-    """The model that a config.json describes, without its weights."""
-    refuse_more_tokens(tokenizer, config)
-    return decoder.with_head(Llama(config), table)
-
-
-def finish(
-    directory: Path, table: dict[str, Any], model: Llama | DecoderClassifier, tokenizer: LanguageTokenizer
-) -> dict[str, Any]:
-    """The body's config.json as that of the model, and the files that stand beside it."""
-    generation = write_generation_config(model.config) if table["model_type"] in TYPES else {}  # type: ignore
-    return decoder.finished(directory, table, model, tokenizer, generation)
-
-
-def write_tensors(model: Llama | DecoderClassifier) -> dict[str, Tensor]:
-    """Our weights under their names."""
-    return {name: view.contiguous() for name, view in views(model).items()}
-
-
-def read_tensors(model: Llama | DecoderClassifier, theirs: Mapping[str, Tensor]) -> None:
-    """Loads their weights; a name left over on either side is an error."""
-    decoder.read_views(model, views(model), theirs, "a Llama", _PREFIX, _HARMLESS)
-
-
-def views(model: Llama | DecoderClassifier) -> dict[str, Tensor]:
-    """Their names over our weights."""
-    if isinstance(model, DecoderClassifier):
-        return decoder.with_score(model, views(model.body))  # type: ignore
-    found = {}
-    for ours, parameter in model.named_parameters():
-        place, kind = ours.rpartition(".")[::2]
-        number, _, part = place.removeprefix("blocks.").partition(".")
-        if part not in _PARTS:
-            found[_WHOLE[ours]] = parameter.detach()
-            continue
-        names = _PARTS[part]
-        block = model.get_submodule(f"blocks.{number}.attention")
-        assert isinstance(block, MultiHeadAttention)
-        sizes = block.parts if len(names) == 3 else [parameter.shape[0] // len(names)] * len(names)
-        for name, view in zip(names, parameter.detach().split(sizes), strict=True):
-            found[f"{_PREFIX}layers.{number}.{name}.{kind}"] = view
-    return found

@@ -15,8 +15,8 @@ from tokenizers import decoders, models, normalizers, processors
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
-from manyheads.interop import llama
 from manyheads.interop.directory import save_model
+from manyheads.interop.llama import LlamaNames
 from manyheads.interop.weights import Undrawn
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.text.language import LanguageTokenizer
@@ -38,7 +38,7 @@ def read_llama2c(path: Path) -> Llama:
     config = _read_config(path)
     with Undrawn():
         model = Llama(config)
-    width, views = config.width // config.heads, llama.views(model)
+    width, views = config.width // config.heads, LlamaNames().views(model)
     layers = [f"model.layers.{layer}." for layer in range(config.layers)]
     order = [
         "model.embed_tokens.weight",

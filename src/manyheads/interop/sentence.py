@@ -2,20 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.extra_fields import refuse
+from manyheads.interop.config_json import refuse
 from manyheads.interop.weights import read_json, write_json
 from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
 
-# Theirs since version 6, and before.
-_MODES = {"mean": "mean", "cls": "cls", "max": "max"}
-_OLDER_MODES = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-}
+# Theirs before version 6, since when they are called as ours are.
+_OLDER_MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max"}
 _TYPES = "sentence_transformers.models."
 
 
@@ -45,20 +39,17 @@ def embedder(directory: Path, body: Bert) -> BertEmbedder:
 
 def write(directory: Path, model: BertEmbedder) -> None:
     """modules.json and what it names, as sentence-transformers of every version reads them."""
-    modules = ["", "1_Pooling", *(["2_Normalize"] if model.normalised else [])]
-    kinds = ["Transformer", "Pooling", "Normalize"]
-    table = [
-        {"idx": number, "name": str(number), "path": path, "type": _TYPES + kinds[number]}
-        for number, path in enumerate(modules)
-    ]
-    for path in modules[1:]:
-        (directory / path).mkdir()
-    pooling: dict[str, Any] = {"word_embedding_dimension": model.config.width}
-    pooling |= {theirs: ours == model.pooling for theirs, ours in _OLDER_MODES.items()}
+    modes = {theirs: ours == model.pooling for theirs, ours in _OLDER_MODES.items()}
+    settings = {"Transformer": None, "Pooling": {"word_embedding_dimension": model.config.width, **modes}}
+    settings |= {"Normalize": {}} if model.normalised else {}
+    table = []
+    for number, (kind, setting) in enumerate(settings.items()):
+        path = f"{number}_{kind}" if number else ""
+        table.append({"idx": number, "name": str(number), "path": path, "type": _TYPES + kind})
+        if setting is not None:
+            (directory / path).mkdir()
+            write_json(directory / path / "config.json", setting)
     write_json(directory / "modules.json", table)
-    write_json(directory / "1_Pooling" / "config.json", pooling)
-    if model.normalised:
-        write_json(directory / "2_Normalize" / "config.json", {})
     write_json(directory / "sentence_bert_config.json", {"max_seq_length": model.longest, "do_lower_case": False})
     write_json(directory / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
 
@@ -80,7 +71,7 @@ def _modules(directory: Path) -> dict[str, str]:
 def _pooling(file: Path) -> str:
     table = read_json(file)
     asked = [ours for theirs, ours in _OLDER_MODES.items() if table.get(theirs)]
-    asked += [_MODES[table["pooling_mode"]]] if table.get("pooling_mode") in _MODES else []
+    asked += [mode for mode in POOLINGS if table.get("pooling_mode") == mode]
     others = [name for name, value in table.items() if name.startswith("pooling_mode_") and value is True]
     if len(asked) != 1 or set(others) - set(_OLDER_MODES):
         raise CheckpointError(f"{file} pools in a way that is not known; known are {', '.join(POOLINGS)}, one of them")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from manyheads.core.errors import CheckpointError
+from manyheads.nn.attention import MultiHeadAttention
 
 _DRAWS = ("normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_")
 _SHOWN = 5  # names in a message
@@ -118,6 +119,28 @@ def read_into(
 def _few(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
+
+
+def views_by_parts(
+    model: nn.Module, parts: Mapping[str, tuple[str, ...]], whole: Mapping[str, str], layers: str
+) -> dict[str, Tensor]:
+    """Their names over a model's weights: those of blocks by `parts`, ours to theirs, and all others by `whole`.
+
+    One matrix of ours may be several of theirs, one after the other; `layers` is how names of blocks begin.
+    """
+    found = {}
+    for ours, parameter in model.named_parameters():
+        place, kind = ours.rpartition(".")[::2]
+        number, _, part = place.removeprefix("blocks.").partition(".")
+        if part not in parts:
+            found[f"{whole[place]}.{kind}"] = parameter.detach()
+            continue
+        names, owner = parts[part], model.get_submodule(place.rpartition(".")[0])
+        three = isinstance(owner, MultiHeadAttention) and len(names) == 3
+        sizes: Any = owner.parts if three else parameter.shape[0] // len(names)
+        for name, view in zip(names, parameter.detach().split(sizes), strict=True):
+            found[f"{layers}{number}.{name}.{kind}"] = view
+    return found
 
 
 def own_views(model: nn.Module) -> dict[str, Tensor]:

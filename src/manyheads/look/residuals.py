@@ -22,7 +22,7 @@ def recorded_residuals(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     A translator has the stacks "encoder" and "decoder", other models have "self". A call replaces what was recorded,
     unless it goes on with the same cache: then its positions are added to those of the calls before. What a GPU replays
-    (`generate.replay`) runs no module, so that it is not seen.
+    (`generate.prompts`) runs no module, so that it is not seen.
     """
     table: dict[str, list[Tensor]] = {}
     with ExitStack() as hooks:

@@ -158,11 +158,7 @@ class _Stack(nn.Module):
         head_width = config.key_width or config.width // config.heads
         self.embedding = embedding
         self.positions = build_positions(
-            config.positions,
-            width=config.width,
-            heads=config.heads,
-            head_width=head_width,
-            bidirectional=bidirectional,
+            config.positions, width=config.width, heads=config.heads, head_width=head_width, bidirectional=bidirectional
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config, self.positions) for _ in range(layers))

@@ -153,17 +153,12 @@ class MultiHeadAttention(nn.Module):
             raise ConfigError(f"all {self.heads} heads of an attention would be removed; leave it at least one")
         if len(kept) != len(groups) * shared:
             raise ConfigError(f"heads share a key by {shared}, in their order; remove those that share one together")
-        starts = (0, self.parts[0], self.parts[0] + self.parts[1])
-        sizes = ((kept, self.key_width), (groups, self.key_width), (groups, self.value_width))
-        rows = [
-            start + number * width + each
-            for start, (numbers, width) in zip(starts, sizes)
-            for number in numbers
-            for each in range(width)
-        ]
-        columns = [number * self.value_width + each for number in kept for each in range(self.value_width)]
-        self.projection = self.projection.part(rows=rows)
-        self.output = self.output.part(columns=columns)
+        q, k, v = torch.arange(sum(self.parts)).split(self.parts)
+        q, k = q.view(-1, self.key_width)[kept], k.view(-1, self.key_width)[groups]
+        v = v.view(-1, self.value_width)[groups]
+        self.projection = self.projection.part(rows=torch.cat([q.flatten(), k.flatten(), v.flatten()]).tolist())
+        columns = torch.arange(self.heads * self.value_width).view(-1, self.value_width)[kept]
+        self.output = self.output.part(columns=columns.flatten().tolist())
         self.heads, self.key_value_heads = len(kept), len(groups)
         self.parts = (len(kept) * self.key_width, len(groups) * self.key_width, len(groups) * self.value_width)
         self.removed = sorted([*self.removed, *(number for number in self.numbers if number in heads)])

@@ -68,11 +68,7 @@ class Cache:
         if end > self.capacity:
             raise ValueError(f"{end} positions do not fit a cache of {self.capacity}")
         new = [each.unflatten(0, (-1, self.beams)).permute(0, 2, 3, 1, 4) for each in (k_RHTD, v_RHTD)]
-        if owner not in self._own:
-            sizes = [(*each.shape[:2], self.capacity, *each.shape[3:]) for each in new]
-            # Zeros, since a mask hides what was never written, but nothing hides its not being a number.
-            self._own[owner] = (new[0].new_zeros(sizes[0]), new[1].new_zeros(sizes[1]))
-        keys, values = self._own[owner]
+        keys, values = self._room(owner, len(new[0]), *new)
         if self.lengths is None:
             keys[:, :, self.length : end] = new[0]
             values[:, :, self.length : end] = new[1]
@@ -85,11 +81,17 @@ class Cache:
 
     def storage(self, owner: object, rows: int, heads: int, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
         """[R, H, capacity, D] keys and values themselves, for a kernel that writes and reads them in one visit."""
-        if owner not in self._own:
-            size = (rows, heads, self.capacity, 1, width)
-            self._own[owner] = (like.new_zeros(size), like.new_zeros(size))
-        keys, values = self._own[owner]
+        new = like.new_empty(rows, heads, 1, 1, width)
+        keys, values = self._room(owner, rows, new, new)
         return keys.squeeze(3), values.squeeze(3)
+
+    def _room(self, owner: object, rows: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """[rows, H, capacity, K, D] for keys and for values such as these."""
+        if owner not in self._own:
+            # Zeros, since a mask hides what was never written, but nothing hides its not being a number.
+            sizes = [(rows, each.shape[1], self.capacity, *each.shape[3:]) for each in (keys, values)]
+            self._own[owner] = (keys.new_zeros(sizes[0]), values.new_zeros(sizes[1]))
+        return self._own[owner]
 
     def remember(self, owner: object, compute: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         """Keys and values of cross-attention: computed from the memory once."""
@@ -127,11 +129,8 @@ class Cache:
     def put(self, rows: list[int], other: "Cache", lengths: list[int]) -> None:
         """Gives these rows of a cut cache the contents of another cache's, with their lengths."""
         assert self.lengths is not None
-        for owner, (keys, values) in other._own.items():
-            if owner not in self._own:
-                sizes = [(len(self.lengths), each.shape[1], self.capacity, *each.shape[3:]) for each in (keys, values)]
-                self._own[owner] = (keys.new_zeros(sizes[0]), values.new_zeros(sizes[1]))
-            for mine, theirs in zip(self._own[owner], (keys, values)):
+        for owner, known in other._own.items():
+            for mine, theirs in zip(self._room(owner, len(self.lengths), *known), known):
                 # All rows at once are one copy; some of them are gathered.
                 where = slice(None) if len(rows) == len(mine) else rows
                 mine[where, :, : other.length] = theirs[:, :, : other.length]

@@ -28,7 +28,6 @@ class StandIn(Protocol):
 
     def found(self, q: Tensor, k: Tensor, v: Tensor, mixed: Tensor, cache: Cache) -> None:
         """Told what one new position of each row found, `mixed`, among those in the cache."""
-        ...
 
 
 def fits(x: Tensor, parts: Parts, cache: Cache | None) -> bool:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import say
-from manyheads.interop.encoders import load_encoder
-from manyheads.interop.pruned import removed_heads
+from manyheads.interop.config_json import removed_heads
+from manyheads.interop.directory import load_encoder
 from manyheads.models.bert import PRESETS, Bert, BertConfig
 from manyheads.tasks.task import Asked, Task
 from manyheads.text.encoder import EncoderTokenizer

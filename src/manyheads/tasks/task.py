@@ -334,7 +334,7 @@ def predictors() -> Iterator[type[Predictor]]:
 
 def predictor_of(path: str | Path) -> type[Predictor]:
     """What a user calls for the model in a directory."""
-    from manyheads.interop.encoders import saved_kind
+    from manyheads.interop.directory import saved_kind
 
     file = Path(path) / "recipe.toml"
     trained = read_toml(file).get("task") if file.is_file() else None  # two tasks may train one kind of model

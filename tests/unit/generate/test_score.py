@@ -9,6 +9,7 @@ from helpers import randomised
 from manyheads.generate import score
 from manyheads.generate.score import Scored, log_probabilities, windows
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.nn.positions import PositionsConfig
 
 V, CONTEXT = 17, 9
 
@@ -49,6 +50,23 @@ def test_it_is_the_sum_of_log_softmax_by_hand_in_the_order_given(model):
     assert_same(log_probabilities(model, asked), expected)
     assert len({round(each.total, 3) for each in expected}) == 23  # so that another order could not pass
     assert_same(log_probabilities(model, asked[::-1])[::-1], expected)
+
+
+def test_rows_whose_positions_turn_by_the_longest_beside_them_are_scored_as_alone(monkeypatch):
+    torch.manual_seed(5)
+    positions = PositionsConfig(kind="rotary", scaling="dynamic_ntk", factor=2.0, length=3)
+    sizes = {"vocabulary": V, "context": CONTEXT, "width": 12, "layers": 2, "heads": 3, "inner": 14}
+    model = randomised(GPT(GPTConfig(**sizes, positions=positions)), 0.4)
+    asked = rows(23)
+    alone = [log_probabilities(model, [row])[0] for row in asked]
+    shapes, known = [], model.states
+    monkeypatch.setattr(model, "states", lambda ids: shapes.append(ids.shape) or known(ids))
+    assert_same(log_probabilities(model, asked), alone)
+    lengths = {len(begun) + len(rest) for begun, rest in asked}
+    assert len(shapes) == len(lengths) < len(asked)  # those of one length go together
+    monkeypatch.setattr(GPT, "rows_share_length", False)
+    padded = log_probabilities(model, asked)
+    assert max(abs(one.total - other.total) for one, other in zip(padded, alone)) > 0.01
 
 
 @pytest.mark.parametrize(("tokens", "logits"), [(1, 1), (20, 3), (8192, 5)])

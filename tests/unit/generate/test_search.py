@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError
 from manyheads.generate.beam import beam_search, length_penalty
 from manyheads.generate.greedy import greedy
-from manyheads.generate.steps import CachedSteps, PlainSteps, SpecialIds, WholeSteps
+from manyheads.generate.steps import CachedSteps, SpecialIds, Steps, WholeSteps
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.translate.use import decode_all
@@ -26,7 +26,7 @@ def logits_after(sentence: int, history: tuple[int, ...], spread: float = 2.0) -
     return [9.0, *(source.gauss(0, spread) for _ in range(SIZE - 1))]
 
 
-class Language(PlainSteps):
+class Language(Steps):
     """Steps whose logits are known for every history, and which notes what it is asked."""
 
     def __init__(self, sentences, beams=1):

@@ -12,8 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from manyheads.core.errors import CheckpointError, ManyheadsError
-from manyheads.interop.directory import FAMILIES, Family, load_model, save_model
-from manyheads.interop.encoders import ENCODERS
+from manyheads.interop.directory import ENCODERS, FAMILIES, Family, load_model, save_model
 from manyheads.interop.weights import Undrawn, own_views, read_into
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier

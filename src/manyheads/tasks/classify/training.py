@@ -12,8 +12,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
 from manyheads.data.examples import example_batches
 from manyheads.data.ragged import Store
-from manyheads.interop.directory import load_model
-from manyheads.interop.encoders import ENCODERS
+from manyheads.interop.directory import ENCODERS, load_model
 from manyheads.models import bert
 from manyheads.models.bert import Bert, BertClassifier, BertConfig
 from manyheads.models.classifier import DecoderClassifier

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.interop.directory import find_model, save_model
-from manyheads.interop.encoders import load_as_saved
+from manyheads.interop.directory import find_model, load_as_saved, save_model
 from manyheads.look.heads import Head, by_part
 from manyheads.look.parts import attentions
 from manyheads.models.llama import Llama

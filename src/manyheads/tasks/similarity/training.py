@@ -10,7 +10,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
 from manyheads.data.examples import similarity_batches
 from manyheads.data.ragged import Store
-from manyheads.interop.encoders import load_embedder
+from manyheads.interop.directory import load_embedder
 from manyheads.models.bert import Bert, BertEmbedder
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import FineTuning, label_validation, percent_right

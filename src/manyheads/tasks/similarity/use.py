@@ -12,7 +12,7 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
 from manyheads.data.batches import padded
-from manyheads.interop.encoders import load_embedder
+from manyheads.interop.directory import load_embedder
 from manyheads.interop.sentence import is_sentence_model
 from manyheads.look.grid import of_numbers
 from manyheads.look.walk import Section
