@@ -9,7 +9,6 @@ import torch
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.sample import AlignedPair
 from manyheads.look.alignment import Reading, score_links
-from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.inside import align as task
 from manyheads.tasks.inside.align import (
     align,
@@ -22,7 +21,7 @@ from manyheads.tasks.inside.align import (
 )
 from manyheads.tasks.inside.look import look_inside
 from manyheads.tasks.translate.use import Translator
-from manyheads.text.tokenizer import Tokenizer
+from tests.unit.tasks.tiny import TRANSLATION, transformer
 
 PAIRS = [
     ("the cat danced", "die Katze tanzte"),
@@ -36,17 +35,12 @@ PAIRS = [
 @pytest.fixture(scope="module")
 def translator():
     torch.manual_seed(1)
-    tokenizer = Tokenizer.train([text for pair in PAIRS[:2] * 3 for text in pair], 290)
-    config = TransformerConfig(
-        vocabulary=len(tokenizer), width=24, layers=2, heads=3, inner=20, pad=tokenizer.pad, start=tokenizer.start,
-        end=tokenizer.end,
-    )  # fmt: skip
-    model = Transformer(config)
+    model = transformer(decoder_layers=2)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "cross_attention" in name:
                 parameter *= 4  # so that untrained heads have opinions, and different ones
-    return Translator(model, tokenizer)
+    return Translator(model, TRANSLATION)
 
 
 def test_weights_are_those_of_the_tokens_of_each_word(translator):
