@@ -1,5 +1,6 @@
 import pytest
 import torch
+from helpers import randomised
 
 from manyheads.core.errors import ConfigError
 from manyheads.generate.sample import Sampling
@@ -14,13 +15,6 @@ CONTEXT = 13
 GREEDY = Sampling(temperature=0.0)
 PROMPTS = ["the cat", "a", "", "the dög sees the cat", "sleeps"]
 SIZES = {"context": CONTEXT, "width": 12, "layers": 2}
-
-
-def randomised(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +77,6 @@ def test_completions_together_are_those_alone(tokenizer, family, sampling):
     assert [row[0].prompt for row in together] == PROMPTS
     assert len({row[0].text for row in together}) > 1
     assert all((row[0] == row[1]) is (sampling is GREEDY) for row in together)
-
-
-def test_more_prompts_than_fit_one_batch_keep_their_order(model, monkeypatch):
-    options = {"tokens": 5, "samples": 2}
-    whole = model.complete(PROMPTS, **options)
-    monkeypatch.setattr("manyheads.tasks.language.use.ROWS_AT_ONCE", 4)
-    assert model.complete(PROMPTS, **options) == whole
 
 
 def test_a_completion_says_why_it_ended(model):
@@ -202,8 +189,6 @@ def test_what_cannot_be_asked_is_refused(model):
             model.complete(["a"], **options)
     with pytest.raises(ConfigError, match="both must be at least 1"):
         model.search(["a"], beam=0)
-    with pytest.raises(ConfigError, match="a list of prompts, not one string"):
-        model.complete("the cat")
     with pytest.raises(ConfigError, match="top-p is 2"):
         model.generate("a", top_p=2)
 
