@@ -207,11 +207,15 @@ def test_lines_are_drawn_and_named(count):
     assert all(float(place).is_integer() for place in axes.get_xticks())
 
 
-def test_a_table_has_words_in_shaded_cells():
+def test_a_table_has_words_in_shaded_cells_which_they_are_cut_to():
     cells = [["a", "Donaudampfschifffahrtsgesellschaft"], ["$b$", "\n"], ["c", "d"]]
     shades = np.array([[0.0, 1.0], [0.25, 0.5], [0.75, 0.125]])
     axes = grid_table(cells, shades, ["layer 0", "layer 1", "layer 2"], ["x", "y"], title="A title")
-    renderer = rendered(axes.figure)
+    many = grid_table([["Straßenbahnhaltestelle"] * 9] * 4, np.zeros((4, 9)), tokens(4), tokens(9), title="A title")
+    for each in (axes, many):
+        renderer = rendered(each.figure)
+        extents = [text.get_window_extent(renderer) for text in each.texts]
+        assert not any(overlap(one, other) for one, other in combinations(extents, 2))
     [image] = axes.images
     assert np.array_equal(image.get_array(), shades)
     assert image.get_clim() == (0.0, 1.0)
@@ -219,17 +223,7 @@ def test_a_table_has_words_in_shaded_cells():
     assert [text.get_text() for text in axes.texts] == ["a", "Donaudampfschifffahrtsg…", "$b$", "\\n", "c", "d"]
     assert [text.get_color() for text in axes.texts[:2]] == ["black", "white"]
     assert (labels(axes.yaxis), labels(axes.xaxis)) == (["layer 0", "layer 1", "layer 2"], ["x", "y"])
-    extents = [text.get_window_extent(renderer) for text in axes.texts]
-    assert not any(overlap(one, other) for one, other in combinations(extents, 2))
-
-
-def test_words_of_a_table_are_cut_to_their_cells():
-    cells = [["Straßenbahnhaltestelle"] * 9] * 4
-    axes = grid_table(cells, np.zeros((4, 9)), tokens(4), tokens(9), title="A title")
-    renderer = rendered(axes.figure)
-    assert all(text.get_text().endswith("…") and text.get_text().startswith("Straß") for text in axes.texts)
-    extents = [text.get_window_extent(renderer) for text in axes.texts]
-    assert not any(overlap(one, other) for one, other in combinations(extents, 2))
+    assert all(text.get_text().endswith("…") and text.get_text().startswith("Straß") for text in many.texts)
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -264,16 +258,12 @@ def test_what_cannot_be_seen_is_written_out_and_long_tokens_are_cut():
     assert labels(axes.yaxis) == ["a\\nb", "\\t", "\\ud800", "x" * 23 + "…", ""]
 
 
-def test_tensors_are_drawn_as_arrays_are():
-    weights = torch.tensor(softmax(3, 5), dtype=torch.bfloat16, requires_grad=True)
-    axes = heat_map(weights, tokens(3), tokens(5), title="A title")
-    assert np.array_equal(axes.images[0].get_array(), weights.detach().double().numpy())
-
-
-def test_weights_of_nothing_and_numbers_that_are_none_are_drawn(tmp_path):
-    for name, weights in {"a.png": np.zeros((3, 2)), "b.png": np.array([[np.nan, 0.5]])}.items():
-        axes = heat_map(weights, tokens(len(weights)), tokens(2), title="A title")
-        save_figure(axes, tmp_path / name)
+def test_weights_of_nothing_numbers_that_are_none_and_tensors_are_drawn(tmp_path):
+    tensor = torch.tensor(softmax(3, 2), dtype=torch.bfloat16, requires_grad=True)
+    for number, drawn in enumerate((np.zeros((3, 2)), np.array([[np.nan, 0.5]]), tensor)):
+        axes = heat_map(drawn, tokens(len(drawn)), tokens(2), title="A title")
+        save_figure(axes, tmp_path / f"{number}.png")
+        weights = drawn.detach().double().numpy() if drawn is tensor else drawn
         assert np.array_equal(axes.images[0].get_array().filled(np.nan), weights, equal_nan=True)
         assert [text.get_text() for text in axes.texts] == [f"{weight:.2f}" for weight in weights.flat]
 
