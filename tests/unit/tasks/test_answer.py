@@ -333,21 +333,14 @@ def test_scores_compare_with_the_nearest_right_answer(tokenizer):
 # Runs
 
 
-def test_prepared_data_is_found_again_without_its_files(tmp_path):
-    made = {f"title {number}": contexts(2, number) for number in range(10)}
-    file = Path(squad(tmp_path / "a.json", made))
-    data = AnswerData(data=(str(file),), longest=14, stride=3, vocabulary=300)
-    (tmp_path / "run").mkdir()
-    first = prepared("answer", data, 512, tmp_path / "run")
-    file.unlink()
-    again = prepared("answer", data, 512, tmp_path / "run")
-    assert first.impossible
-    assert again.impossible
-    assert first.valid == again.valid == read_questions(tmp_path / "run" / "data" / "valid.json").questions
-    usual = Reader(again.processor, 512, longest=14)([(question.text, question.context) for question in again.valid])
-    assert first.validated == again.validated == usual
-    assert (first.train["ids"].flat == again.train["ids"].flat).all()
-    assert (first.train["end"] == again.train["end"]).all()
+def test_a_run_is_validated_in_windows_of_the_usual_stride_with_the_questions_it_keeps(tmp_path):
+    file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
+    data = AnswerData(data=(file,), longest=14, stride=3, vocabulary=300)
+    for _ in range(2):  # as they are read, and as they are found again
+        task = prepared("answer", data, 512, tmp_path / "run")
+        assert task.impossible
+        assert task.valid == read_questions(tmp_path / "run" / "data" / "valid.json").questions
+        assert task.validated == Reader(task.processor, 512, longest=14)(pairs_of(task.valid))
 
 
 def test_the_steps_follow_from_the_windows_and_the_positions_from_their_length(tmp_path):
@@ -363,15 +356,10 @@ def test_the_steps_follow_from_the_windows_and_the_positions_from_their_length(t
     assert recipe.model.context == 14
     assert recipe.train.best_by == "f1"
     assert resolve("answer", flags={"data": {"data": [file]}}).model.context == 384
-
-
-@pytest.mark.parametrize("asked", ["assignment", "file"])
-def test_a_context_that_is_asked_for_stays(tmp_path, asked):
-    file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
     (tmp_path / "recipe.toml").write_text("[model]\ncontext = 512\n")
-    settings = {"assignments": ("model.context=512",)} if asked == "assignment" else {"file": tmp_path / "recipe.toml"}
-    recipe = resolve("answer", flags={"data": {"data": [file]}}, **settings)
-    assert (recipe.model.context, recipe.data.longest) == (512, 384)
+    for asked in ({"assignments": ("model.context=512",)}, {"file": tmp_path / "recipe.toml"}):  # which stays
+        recipe = resolve("answer", flags={"data": {"data": [file]}}, **asked)
+        assert (recipe.model.context, recipe.data.longest) == (512, 384)
 
 
 def test_where_the_steps_are_given_no_windows_are_counted(tmp_path, monkeypatch):

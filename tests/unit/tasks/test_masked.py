@@ -1,7 +1,6 @@
 """Hidden words: what is guessed and how it is scored, the data of pre-training, and the recipes it follows."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -148,11 +147,6 @@ def maskless() -> EncoderTokenizer:
     return EncoderTokenizer(tokenizers.Tokenizer(models.WordPiece(words, unk_token="[UNK]")))
 
 
-def test_a_tokenizer_that_can_hide_nothing_fills_nothing():
-    with pytest.raises(ConfigError, match="has no token that hides a word"):
-        made(maskless())
-
-
 # Scores
 
 SENTENCES = ["the cat sees a tree", "it sleeps", "a grey cat and the old tree", "the old cat sleeps under it"]
@@ -247,22 +241,18 @@ def test_a_text_is_scored_the_same_each_time_and_by_what_the_model_knows(tokeniz
     assert score_masked(made(tokenizer, next_sentence=follows), [str(path)]) != scores  # and the test can tell
 
 
-def test_a_long_text_is_scored_in_pieces_that_the_model_can_read(tokenizer, tmp_path):
-    (tmp_path / "t.txt").write_text("cat " * 500, encoding="utf-8")
-    scores = score_masked(made(tokenizer, next_sentence=True), [str(tmp_path / "t.txt")])
-    assert set(scores) == {"loss", "accuracy", "next_loss", "next_accuracy"}
-
-
-def test_texts_that_are_not_there_are_not_scored(filler, tmp_path):
-    with pytest.raises(DataError, match=r"no\.txt is not there"):
-        score_masked(filler, [str(tmp_path / "no.txt")])
-
-
 @pytest.mark.parametrize("follows", [True, False])
-def test_a_text_of_unknown_words_alone_is_refused_in_a_sentence(tokenizer, tmp_path, follows):
-    (tmp_path / "t.txt").write_text("щука жук\nжук щука\n" * 9, encoding="utf-8")
+def test_texts_that_cannot_be_scored_are_refused_in_a_sentence_and_long_ones_are_read_in_pieces(
+    tokenizer, tmp_path, follows
+):
+    filler, path = made(tokenizer, next_sentence=follows), tmp_path / "t.txt"
+    with pytest.raises(DataError, match=r"t\.txt is not there"):
+        score_masked(filler, [str(path)])
+    path.write_text("щука жук\nжук щука\n" * 9, encoding="utf-8")
     with pytest.raises(DataError, match="every word of the text is unknown to the tokenizer"):
-        score_masked(made(tokenizer, next_sentence=follows), [str(tmp_path / "t.txt")])
+        score_masked(filler, [str(path)])
+    path.write_text("cat " * 500, encoding="utf-8")
+    assert ("next_loss" in score_masked(filler, [str(path)])) is follows
 
 
 # Data
@@ -297,37 +287,20 @@ def test_any_two_sentences_fit_a_row_and_longer_ones_would_not():
             longest_sentence(context)
 
 
-def test_the_last_tenth_of_the_sentences_is_held_out(text, tmp_path):
+def test_the_last_tenth_of_the_sentences_is_held_out_unless_text_for_validation_is_given(text, tmp_path):
     prepared = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
     assert words_of(prepared.processor, prepared.train) == numbered(40)[:36]
     assert words_of(prepared.processor, prepared.valid) == numbered(40)[36:]
     few = prepare("masked", data_of(text, valid_tokens=11), CONTEXT, tmp_path / "few")
     assert len(few.valid["ids"].flat) <= 11
     assert len(few.train) + len(few.valid) == 40  # what is not validated on is trained on
-
-
-def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(text, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("\n".join(numbered(7)[::-1]), encoding="utf-8")
-    prepared = prepare("masked", data_of(text, valid=(str(other),)), CONTEXT, tmp_path / "run")
-    assert len(prepared.train) == 40
-    assert words_of(prepared.processor, prepared.valid) == numbered(7)[::-1]
-    few = prepare("masked", data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few")
+    given = prepare("masked", data_of(text, valid=(str(other),)), CONTEXT, tmp_path / "given")
+    assert len(given.train) == 40
+    assert words_of(given.processor, given.valid) == numbered(7)[::-1]
+    few = prepare("masked", data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few given")
     assert 0 < len(few.valid["ids"].flat) <= 11
-
-
-def test_what_was_prepared_is_not_asked_for_again(text, tmp_path):
-    first = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
-    text.unlink()
-    again = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
-    for one, other in ((first.train, again.train), (first.valid, again.valid)):
-        assert all(
-            np.array_equal(*(getattr(each["ids"], name) for each in (one, other))) for name in ("flat", "lengths")
-        )
-    assert again.processor.fingerprint == first.processor.fingerprint
-    shutil.rmtree(tmp_path / "run" / "data")
-    with pytest.raises(DataError, match="is not there"):  # and the test can tell
-        prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
 
 
 def test_text_that_gives_no_two_sentences_in_a_row_is_refused_unless_none_follow(tmp_path):
@@ -387,19 +360,14 @@ def test_a_tokenizer_given_is_taken_as_it_is(text, tokenizer, tmp_path):
     for given in (tmp_path / "tokenizer", tmp_path / "tokenizer" / "tokenizer.json"):
         prepared = prepare("masked", data_of(text, tokenizer=str(given)), CONTEXT, tmp_path / given.name / "run")
         assert prepared.processor.fingerprint == tokenizer.fingerprint
+    with pytest.raises(ConfigError, match="has no token that hides a word"):
+        made(maskless())
     maskless().save(tmp_path / "maskless")
     with pytest.raises(ConfigError, match=r"maskless has no \[MASK\], which a word is hidden behind"):
         prepare("masked", data_of(text, tokenizer=str(tmp_path / "maskless")), CONTEXT, tmp_path / "run")
 
 
-def test_data_that_cannot_be_is_refused(text, tmp_path):
-    for changes, sentence in (
-        ({"text": (), "valid": (str(text),)}, "data.valid is given without data.text"),
-        ({"rows": 0}, "data.rows is 0; it must be at least 1"),
-        ({"valid_tokens": -1}, "data.valid_tokens is -1; it must be at least 1"),
-    ):
-        with pytest.raises(ConfigError, match=sentence):
-            MaskedData(**{"text": (str(text),), **changes})
+def test_files_that_are_not_there_are_refused(text, tmp_path):
     TASK(MaskedRecipe(data=data_of(text, valid=(str(text),)))).read()
     for changes in ({"text": (str(tmp_path / "no.txt"),)}, {"valid": (str(tmp_path / "no.txt"),)}):
         with pytest.raises(DataError, match=r"no\.txt is not there"):
@@ -424,6 +392,10 @@ def test_what_is_given_decides_where_a_recipe_begins(tmp_path):
     file = tmp_path / "r.toml"
     file.write_text('preset = "bert_small"\n[data]\nrows = 7\n[train]\nsteps = 11\n', encoding="utf-8")
     assert resolve("masked") == TASK.sample()
+    assert not TASK.sample().data.next_sentence  # those of the sample follow one another by chance
+    flags = {"data": {"text": ["a.txt"], "next_sentence": False}}
+    assert not resolve("masked", flags=flags).data.next_sentence
+    assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).data.next_sentence
     assert resolve("masked", flags={"data": {"tokenizer": "t"}}).model == TASK.sample().model
     assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).model == TASK.preset("bert_mini").model
     assert (
@@ -434,13 +406,6 @@ def test_what_is_given_decides_where_a_recipe_begins(tmp_path):
     assert found.model == TASK.preset("bert_small").model
     assert (found.data.rows, found.data.text, found.train.steps) == (7, ("a.txt",), 13)
     assert resolve("masked", file=file, preset="bert_tiny").model == TASK.preset("bert_tiny").model
-
-
-def test_next_sentences_are_learned_unless_they_are_left_out():
-    assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).data.next_sentence
-    assert not resolve("masked", flags={"data": {"text": ["a.txt"], "next_sentence": False}}).data.next_sentence
-    # Those of the sample follow one another by chance.
-    assert not resolve("masked").data.next_sentence
 
 
 def test_a_recipe_of_another_task_is_refused(tmp_path):

@@ -218,6 +218,8 @@ def test_a_file_without_scores_may_be_validated_on_one_with_them(tmp_path):
 
 
 def test_pairs_with_an_empty_text_are_left_out_and_counted(tmp_path, monkeypatch):
+    with pytest.raises(ManyheadsError, match="no pairs to learn from"):
+        read_all(SimilarityData())
     said = []
     monkeypatch.setattr("manyheads.tasks.similarity.data.warn", said.append)
     path = written(tmp_path / "a.tsv", "\n" + lines("first", "second") + "alone\t \n\t\n\tonly\n")
@@ -225,50 +227,32 @@ def test_pairs_with_an_empty_text_are_left_out_and_counted(tmp_path, monkeypatch
     assert said[0] == f"{path}: 2 pairs with an empty text are left out, the first of them in line 22"
 
 
+SCORED = lines("a", "b", "#")
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "columns", "said"),
     [
-        (lines("a", "b") + "alone\n", r"a\.tsv, line 21: 1 columns where there must be 2"),
-        (lines("a", "b", "#") + "c\td\n", r"a\.tsv, line 21: 2 columns where there must be 3"),
-        (lines("a", "b", "#") + "c\td\thigh\n", r"a\.tsv, line 21: 'high' is not a number"),
-        (lines("a", "b", "#") + "c\td\tnan\n", r"a\.tsv, line 21: 'nan' is not a number"),
-        (lines("a", "b", "#") + "c\td\t-0.5\n", r"a\.tsv, line 21: the score is -0.5; raise all"),
-        ("sentence\tlabel\n" + lines("a", "#"), r"a\.tsv is of the form text; give pairs"),
-        ("", "holds no"),
-        (lines("a", "b", count=3), "3 pairs are too few, or too alike, to hold some out"),
-        ("a\tthe same\nb\tthe same\n", "all pairs have the same second text"),
-        ("a\tb\t2\nc\td\t2\n", "all pairs have the score 2"),
+        (lines("a", "b") + "alone\n", (), r"a\.tsv, line 21: 1 columns where there must be 2"),
+        (SCORED + "c\td\n", (), r"a\.tsv, line 21: 2 columns where there must be 3"),
+        (SCORED + "c\td\thigh\n", (), r"a\.tsv, line 21: 'high' is not a number"),
+        (SCORED + "c\td\tnan\n", (), r"a\.tsv, line 21: 'nan' is not a number"),
+        (SCORED + "c\td\t-0.5\n", (), r"a\.tsv, line 21: the score is -0.5; raise all"),
+        ("sentence\tlabel\n" + lines("a", "#"), (), r"a\.tsv is of the form text; give pairs"),
+        ("", (), "holds no"),
+        (lines("a", "b", count=3), (), "3 pairs are too few, or too alike, to hold some out"),
+        ("a\tthe same\nb\tthe same\n", (), "all pairs have the same second text"),
+        ("a\tb\t2\nc\td\t2\n", (), "all pairs have the score 2"),
+        (lines("a", "b"), ("1", "c"), "no column is named 'c'; the first line has: a 0, b 0"),
+        (lines("a", "b"), ("1", "5"), r"a\.tsv, line 1: 2 columns, but column 5 is asked for"),
+        ("a,b\nc,d\n", (), r"a\.csv has no scores.*convert it"),
+        ("a,b\nc,d\n", ("1", "2"), r"a\.csv has no scores.*convert it"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(tmp_path, text, said):
+def test_what_cannot_be_learned_from_is_refused(tmp_path, text, columns, said):
+    path = written(tmp_path / ("a.csv" if "a,b" in text else "a.tsv"), text)
     with pytest.raises(DataError, match=said):
-        read_all(SimilarityData(pairs=(written(tmp_path / "a.tsv", text),)))
-
-
-def test_a_csv_without_scores_is_to_be_converted(tmp_path):
-    path = written(tmp_path / "a.csv", "a,b\nc,d\n")
-    for columns in ((), ("1", "2")):
-        with pytest.raises(DataError, match=r"a\.csv has no scores.*convert it"):
-            read_all(SimilarityData(pairs=(path,), columns=columns))
-
-
-def test_a_column_that_is_not_there_is_named(tmp_path):
-    path = written(tmp_path / "a.tsv", lines("a", "b"))
-    with pytest.raises(DataError, match="no column is named 'c'; the first line has: a 0, b 0"):
-        read_all(SimilarityData(pairs=(path,), columns=("1", "c")))
-    with pytest.raises(DataError, match=r"a\.tsv, line 1: 2 columns, but column 5 is asked for"):
-        read_all(SimilarityData(pairs=(path,), columns=("1", "5")))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"columns": ("a",)}, {"largest": 0.0}, {"pooling": "sum"}, {"examples": 0}, {"longest": 2}, {"valid": ("a",)}],
-)
-def test_settings_that_cannot_be_are_refused(wrong):
-    with pytest.raises(ConfigError, match=f"data.{next(iter(wrong))}"):
-        SimilarityData(**wrong)
-    with pytest.raises(ManyheadsError, match="no pairs to learn from"):
-        read_all(SimilarityData())
+        read_all(SimilarityData(pairs=(path,), columns=columns))
 
 
 # Learning
