@@ -268,30 +268,27 @@ def test_weights_of_nothing_numbers_that_are_none_and_tensors_are_drawn(tmp_path
         assert [text.get_text() for text in axes.texts] == [f"{weight:.2f}" for weight in weights.flat]
 
 
+THREE, FIVE = tokens(3), tokens(5)
+
+
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
+        (lambda **no: heat_map(softmax(3, 5), FIVE, THREE, **no), r"weights are \[3, 5\].* 5 rows and 3 columns"),
+        (lambda **no: heat_map(softmax(3, 5)[None], THREE, FIVE, **no), r"weights are \[1, 3, 5\]"),
+        (lambda **no: heat_map(np.zeros((0, 0)), [], [], **no), r"weights are \[0, 0\]"),
         (
-            lambda: heat_map(softmax(3, 5), tokens(5), tokens(3), title=""),
-            r"weights are \[3, 5\].* 5 rows and 3 columns",
+            lambda **no: head_grid(softmax(2, 3, 5, 7), [], [], layers=[0], heads=[0], **no),
+            r"\[2, 3, 5, 7\], but 1 layers",
         ),
-        (lambda: heat_map(softmax(3, 5)[None], tokens(3), tokens(5), title=""), r"weights are \[1, 3, 5\]"),
-        (lambda: heat_map(np.zeros((0, 0)), [], [], title=""), r"weights are \[0, 0\]"),
-        (
-            lambda: head_grid(softmax(2, 3, 5, 7), [], [], title="", layers=[0], heads=[0]),
-            r"are \[2, 3, 5, 7\], but 1 layers",
-        ),
-        (lambda: bars([1.0], tokens(2), title="", xlabel=""), r"values are \[1\], but there are 2 labels"),
-        (
-            lambda: lines([1.0], ["a"], ["b"], title="", ylabel=""),
-            r"values are \[1\], but 1 lines of 1 points need \[1, 1\]",
-        ),
-        (lambda: grid_table([["a"]], softmax(1, 2), ["x"], tokens(2), title=""), "cells are not 1 rows of 2"),
+        (lambda **no: bars([1.0], tokens(2), xlabel="", **no), r"values are \[1\], but there are 2 labels"),
+        (lambda **no: lines([1.0], ["a"], ["b"], ylabel="", **no), r"\[1\], but 1 lines of 1 points need \[1, 1\]"),
+        (lambda **no: grid_table([["a"]], softmax(1, 2), ["x"], tokens(2), **no), "cells are not 1 rows of 2"),
     ],
 )
 def test_sizes_that_do_not_fit_are_one_sentence(draw, said):
     with pytest.raises(ConfigError, match=said):
-        draw()
+        draw(title="")
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.PNG", b"\x89PNG")])

@@ -100,11 +100,6 @@ def test_rows_that_no_text_has_are_never_said(tokenizer):
     assert isinstance(model.search(["the cat"], tokens=5)[0], str)
 
 
-def test_every_end_of_a_llama_ends_a_text(tokenizer):
-    model = made(tokenizer, "llama", other_ends=tuple(range(1, len(tokenizer))))  # whatever it says
-    assert model.complete(["the cat"], tokens=6) == [[Completion("the cat", "", 0, "end")]]
-
-
 @pytest.mark.parametrize("family", ["gpt", "llama"])
 def test_a_row_of_ids_is_gone_on_with_as_greedy_text_is(tokenizer, family):
     model = made(tokenizer, family, beyond=9)
@@ -130,18 +125,16 @@ def test_a_row_of_ids_is_gone_on_with_up_to_any_end_and_without_it(tokenizer):
     assert ended.continued(ids, 6) == found[:other]
     everything = made(tokenizer, "llama", other_ends=tuple(range(1, len(tokenizer))))
     assert everything.continued(ids, 6) == []
+    assert everything.complete(["the cat"], tokens=6) == [[Completion("the cat", "", 0, "end")]]
 
 
-def test_an_empty_prompt_stands_behind_the_end_of_a_text(model, tokenizer):
+def test_an_empty_prompt_stands_behind_the_end_of_a_text_unless_the_tokenizer_has_a_template(model, tokenizer):
     assert model.encode(["", "a"]) == [[tokenizer.end], tokenizer.encode(["a"])[0]]
     assert model.encode(["a<|endoftext|>"])[0][-1] == tokenizer.end  # special tokens can be asked for
-
-
-def test_a_tokenizers_own_template_is_put_around_a_prompt(tokenizer):
     wrapped = tokenizer.with_special(["<s>", "<delimiter>"]).with_template(["<s>", "$A", "<delimiter>"])
-    model = made(wrapped)
     before, behind = wrapped.id_of("<s>"), wrapped.id_of("<delimiter>")
-    assert model.encode(["the cat", ""]) == [[before, *tokenizer.encode(["the cat"])[0], behind], [before, behind]]
+    ids = tokenizer.encode(["the cat"])[0]
+    assert made(wrapped).encode(["the cat", ""]) == [[before, *ids, behind], [before, behind]]
 
 
 def test_prompts_may_fill_the_context_and_no_more(model):

@@ -172,16 +172,13 @@ def test_a_word_that_is_hidden_is_read_as_hidden(models):
     assert grid.shades[-1, place] == pytest.approx(guesses[0].probability, abs=1e-5)
 
 
-def test_a_decoder_s_classifier_is_seen_as_it_reads(models):
+def test_a_decoder_s_classifier_is_seen_as_it_reads(models, tmp_path):
     inside = look_inside(models["decoder's classifier"], TEXT, device="cpu")
     row = Classifier.load(models["decoder's classifier"], device="cpu")._wrapping.rows([(TEXT,)])[0]
     assert inside.view().rows == labels(LANGUAGE, row)
     assert_layers(inside.view(), weights_of(models["decoder's classifier"], row), "attention")
     assert [grid.title for grid in inside.grids] == ["Residual norms", "Heads of self-attention"]
-
-
-def test_the_marks_around_a_text_that_a_decoder_s_classifier_was_trained_with(tmp_path):
-    marks = ["<start>", "<delimiter>", "<extract>"]
+    marks = ["<start>", "<delimiter>", "<extract>"]  # and with those that it was trained with
     tokenizer = LANGUAGE.with_special(marks).with_template([marks[0], "$A", marks[2]])
     model = DecoderClassifier(gpt(vocabulary=len(tokenizer)), NAMES)
     save_model(tmp_path / "model", model.eval(), tokenizer, "")
@@ -260,6 +257,9 @@ def test_norms_are_the_lengths_of_the_states(models):
     np.testing.assert_allclose([float(cell) for cell in grid.cells[0]], first, atol=0.051)
     assert grid.columns == inside.view().rows
     assert len(grid.rows) == 3
+    lines = [line.get_ydata() for line in picture(inside, "norms").get_lines()]
+    np.testing.assert_allclose(lines, grid.numbers.T)
+    np.testing.assert_allclose(lines, np.array(grid.cells, float).T, atol=0.051)
     translator = look_inside(models["translator"], TEXT, SECOND, device="cpu")
     titles = [grid.title for grid in translator.grids if grid.title.startswith("Residual")]
     assert titles == ["Residual norms of the encoder", "Residual norms of the decoder"]
@@ -486,12 +486,3 @@ def test_what_cannot_be_shown_is_refused_with_what_can(models, shown):
     with pytest.raises(ConfigError) as refused:
         shown(inside, "soul", None)
     assert str(refused.value) == f"there is nothing called soul to show; there are {', '.join(SHOWS)}"
-
-
-def test_lines_of_norms_are_the_norms(models):
-    inside = look_inside(models["gpt"], TEXT, device="cpu")
-    drawn = picture(inside, "norms")
-    grid = inside.grid("residual norms")
-    lines = [line.get_ydata() for line in drawn.get_lines()]
-    np.testing.assert_allclose(lines, grid.numbers.T)
-    np.testing.assert_allclose(lines, np.array(grid.cells, float).T, atol=0.051)
