@@ -123,26 +123,6 @@ def test_labels_that_are_numbers_come_in_their_order(tmp_path):
     assert read_all(ExampleData(train=(str(path),))).names == ("-1", "9", "10")
 
 
-@pytest.mark.parametrize(
-    ("task", "form", "columns", "labels", "examples"),
-    [
-        ("SST-2/train", "text", (), 2, 67_349),
-        ("SST-2/dev", "text", (), 2, 872),
-        ("CoLA/train", "text", ("4", "2"), 2, 8551),
-        ("MRPC/train", "pair", (), 2, 3667),
-        ("MRPC/dev", "pair", ("#1 String", "#2 String", "Quality"), 2, 408),
-        ("RTE/train", "pair", (), 2, 2490),
-        ("QNLI/dev", "pair", (), 2, 5463),
-        ("WNLI/train", "pair", (), 2, 635),
-        ("STS-B/dev", "pair", ("sentence1", "sentence2", "score"), None, 1500),
-    ],
-)
-def test_glue_is_read_as_it_is(data_set, task, form, columns, labels, examples):
-    found = read_examples(data_set("glue") / f"{task}.tsv.gz", columns)
-    assert (found.form, len(found.examples), found.empty) == (form, examples, [])
-    assert labels is None or len({example.label for example in found.examples}) == labels
-
-
 # Tokens
 
 

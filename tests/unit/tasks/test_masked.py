@@ -408,15 +408,12 @@ def test_what_is_given_decides_where_a_recipe_begins(tmp_path):
     assert resolve("masked", file=file, preset="bert_tiny").model == TASK.preset("bert_tiny").model
 
 
-def test_a_recipe_of_another_task_is_refused(tmp_path):
-    (tmp_path / "r.toml").write_text('task = "classify"\n', encoding="utf-8")
+def test_a_recipe_of_another_task_is_refused_and_of_a_run_that_goes_on_only_training_changes(tmp_path):
+    (tmp_path / "other.toml").write_text('task = "classify"\n', encoding="utf-8")
     with pytest.raises(ConfigError, match="this recipe trains classify, not masked"):
-        resolve("masked", file=tmp_path / "r.toml")
+        resolve("masked", file=tmp_path / "other.toml")
     with pytest.raises(ConfigError, match="this recipe trains tag, not masked"):
         MaskedRecipe(task="tag")
-
-
-def test_of_a_run_that_goes_on_only_training_changes(tmp_path):
     (tmp_path / "recipe.toml").write_text("[model]\nlayers = 3\n[train]\nsteps = 5\n", encoding="utf-8")
     found = resolve_again(tmp_path, "masked", ("train.steps=9",))
     assert (found.model.layers, found.train.steps) == (3, 9)
