@@ -84,7 +84,7 @@ def test_a_kernel_that_computes_something_else_is_warned_of(monkeypatch, error, 
     "order",
     [
         *(["off", "recorded"], ["recorded", "off"], ["off", "other off", "recorded"]),
-        *(["off", "recorded", "recorded"], ["recorded", "recorded"]),
+        *(["off", "recorded", "recorded"], ["recorded", "last layer"]),
     ],
 )
 @torch.inference_mode()
@@ -94,20 +94,22 @@ def test_heads_that_are_off_do_not_count_as_a_difference_and_recordings_within_r
     said = []
     monkeypatch.setattr(record, "warn", said.append)
     model, ids = spread_gpt(), torch.randint(31, (2, 9))
-    off = {"off": [(0, 2), (1, 0)], "other off": [(0, 1)]}
+    off, layers = {"off": [(0, 2), (1, 0)], "other off": [(0, 1)]}, {"recorded": None, "last layer": [1]}
     for heads in (None, [1, 2], [2]):  # also where all that are looked at are off
         with ExitStack() as within:
             entered = [
-                within.enter_context(
-                    heads_off(model, off[each]) if each in off else recorded_attention(model, heads=heads)
-                )
+                heads_off(model, off[each])
+                if each in off
+                else recorded_attention(model, layers=layers[each], heads=heads)
                 for each in order
             ]
+            entered = [within.enter_context(each) for each in entered]
             model(ids)
-        first, *others = [found for found, each in zip(entered, order) if each == "recorded"]
+        first, *others = [found for found, each in zip(entered, order) if each in layers]
         for weights in (first, *others):
             assert 0 < weights.largest_difference < 1e-5
-            assert all(torch.equal(weights[name], first[name]) for name in first)
+            assert weights
+            assert all(torch.equal(weights[name], first[name]) for name in weights)
     assert not said
 
 

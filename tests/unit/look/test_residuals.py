@@ -177,6 +177,9 @@ def test_steps_through_a_cache_are_joined(make):
             again.cut([5])
             model(IDS[:, 5:], cache=again)
             assert_close(later["self"], [state[:, 3:] for state in whole])
+            again.clear()
+            model(IDS[:, :2], cache=again)
+            assert_close(later["self"], [state[:, :2] for state in whole])
 
 
 def test_a_step_that_failed_is_forgotten(model, monkeypatch):

@@ -261,13 +261,14 @@ def test_one_window_and_several_find_the_same(tokenizer):
 
 
 @pytest.mark.parametrize("impossible", [False, True])
-def test_answers_are_letters_of_their_context_the_best_first(tokenizer, impossible):
+def test_answers_are_letters_of_their_context_the_best_first_alone_and_among_others(tokenizer, impossible):
     model = answerer(tokenizer, impossible=impossible, longest=30, stride=8)
-    for number in range(12):
-        context = text_of(3 + 7 * number % 50, number)
-        found = model.best(text_of(1 + number % 4, number), context, count=3)
-        assert all(span.text == context[span.start : span.end] for span in found)
-        assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
+    pairs = [(text_of(1 + number % 4, number), text_of(3 + 7 * number % 50, number)) for number in range(12)]
+    for (question, context), span in zip(pairs, model(pairs), strict=True):
+        found = model.best(question, context, count=3)
+        assert (found[0].text, found[0].start, found[0].end) == (span.text, span.start, span.end)
+        assert all(each.text == context[each.start : each.end] for each in found)
+        assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
 
 
 def test_no_answer_competes_with_the_least_that_any_window_says(tokenizer):
