@@ -207,11 +207,15 @@ def test_lines_are_drawn_and_named(count):
     assert all(float(place).is_integer() for place in axes.get_xticks())
 
 
-def test_a_table_has_words_in_shaded_cells():
+def test_a_table_has_words_in_shaded_cells_which_they_are_cut_to():
     cells = [["a", "Donaudampfschifffahrtsgesellschaft"], ["$b$", "\n"], ["c", "d"]]
     shades = np.array([[0.0, 1.0], [0.25, 0.5], [0.75, 0.125]])
     axes = grid_table(cells, shades, ["layer 0", "layer 1", "layer 2"], ["x", "y"], title="A title")
-    renderer = rendered(axes.figure)
+    many = grid_table([["Straßenbahnhaltestelle"] * 9] * 4, np.zeros((4, 9)), tokens(4), tokens(9), title="A title")
+    for each in (axes, many):
+        renderer = rendered(each.figure)
+        extents = [text.get_window_extent(renderer) for text in each.texts]
+        assert not any(overlap(one, other) for one, other in combinations(extents, 2))
     [image] = axes.images
     assert np.array_equal(image.get_array(), shades)
     assert image.get_clim() == (0.0, 1.0)
@@ -219,17 +223,7 @@ def test_a_table_has_words_in_shaded_cells():
     assert [text.get_text() for text in axes.texts] == ["a", "Donaudampfschifffahrtsg…", "$b$", "\\n", "c", "d"]
     assert [text.get_color() for text in axes.texts[:2]] == ["black", "white"]
     assert (labels(axes.yaxis), labels(axes.xaxis)) == (["layer 0", "layer 1", "layer 2"], ["x", "y"])
-    extents = [text.get_window_extent(renderer) for text in axes.texts]
-    assert not any(overlap(one, other) for one, other in combinations(extents, 2))
-
-
-def test_words_of_a_table_are_cut_to_their_cells():
-    cells = [["Straßenbahnhaltestelle"] * 9] * 4
-    axes = grid_table(cells, np.zeros((4, 9)), tokens(4), tokens(9), title="A title")
-    renderer = rendered(axes.figure)
-    assert all(text.get_text().endswith("…") and text.get_text().startswith("Straß") for text in axes.texts)
-    extents = [text.get_window_extent(renderer) for text in axes.texts]
-    assert not any(overlap(one, other) for one, other in combinations(extents, 2))
+    assert all(text.get_text().endswith("…") and text.get_text().startswith("Straß") for text in many.texts)
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -264,44 +258,37 @@ def test_what_cannot_be_seen_is_written_out_and_long_tokens_are_cut():
     assert labels(axes.yaxis) == ["a\\nb", "\\t", "\\ud800", "x" * 23 + "…", ""]
 
 
-def test_tensors_are_drawn_as_arrays_are():
-    weights = torch.tensor(softmax(3, 5), dtype=torch.bfloat16, requires_grad=True)
-    axes = heat_map(weights, tokens(3), tokens(5), title="A title")
-    assert np.array_equal(axes.images[0].get_array(), weights.detach().double().numpy())
-
-
-def test_weights_of_nothing_and_numbers_that_are_none_are_drawn(tmp_path):
-    for name, weights in {"a.png": np.zeros((3, 2)), "b.png": np.array([[np.nan, 0.5]])}.items():
-        axes = heat_map(weights, tokens(len(weights)), tokens(2), title="A title")
-        save_figure(axes, tmp_path / name)
+def test_weights_of_nothing_numbers_that_are_none_and_tensors_are_drawn(tmp_path):
+    tensor = torch.tensor(softmax(3, 2), dtype=torch.bfloat16, requires_grad=True)
+    for number, drawn in enumerate((np.zeros((3, 2)), np.array([[np.nan, 0.5]]), tensor)):
+        axes = heat_map(drawn, tokens(len(drawn)), tokens(2), title="A title")
+        save_figure(axes, tmp_path / f"{number}.png")
+        weights = drawn.detach().double().numpy() if drawn is tensor else drawn
         assert np.array_equal(axes.images[0].get_array().filled(np.nan), weights, equal_nan=True)
         assert [text.get_text() for text in axes.texts] == [f"{weight:.2f}" for weight in weights.flat]
+
+
+THREE, FIVE = tokens(3), tokens(5)
 
 
 @pytest.mark.parametrize(
     ("draw", "said"),
     [
+        (lambda **no: heat_map(softmax(3, 5), FIVE, THREE, **no), r"weights are \[3, 5\].* 5 rows and 3 columns"),
+        (lambda **no: heat_map(softmax(3, 5)[None], THREE, FIVE, **no), r"weights are \[1, 3, 5\]"),
+        (lambda **no: heat_map(np.zeros((0, 0)), [], [], **no), r"weights are \[0, 0\]"),
         (
-            lambda: heat_map(softmax(3, 5), tokens(5), tokens(3), title=""),
-            r"weights are \[3, 5\].* 5 rows and 3 columns",
+            lambda **no: head_grid(softmax(2, 3, 5, 7), [], [], layers=[0], heads=[0], **no),
+            r"\[2, 3, 5, 7\], but 1 layers",
         ),
-        (lambda: heat_map(softmax(3, 5)[None], tokens(3), tokens(5), title=""), r"weights are \[1, 3, 5\]"),
-        (lambda: heat_map(np.zeros((0, 0)), [], [], title=""), r"weights are \[0, 0\]"),
-        (
-            lambda: head_grid(softmax(2, 3, 5, 7), [], [], title="", layers=[0], heads=[0]),
-            r"are \[2, 3, 5, 7\], but 1 layers",
-        ),
-        (lambda: bars([1.0], tokens(2), title="", xlabel=""), r"values are \[1\], but there are 2 labels"),
-        (
-            lambda: lines([1.0], ["a"], ["b"], title="", ylabel=""),
-            r"values are \[1\], but 1 lines of 1 points need \[1, 1\]",
-        ),
-        (lambda: grid_table([["a"]], softmax(1, 2), ["x"], tokens(2), title=""), "cells are not 1 rows of 2"),
+        (lambda **no: bars([1.0], tokens(2), xlabel="", **no), r"values are \[1\], but there are 2 labels"),
+        (lambda **no: lines([1.0], ["a"], ["b"], ylabel="", **no), r"\[1\], but 1 lines of 1 points need \[1, 1\]"),
+        (lambda **no: grid_table([["a"]], softmax(1, 2), ["x"], tokens(2), **no), "cells are not 1 rows of 2"),
     ],
 )
 def test_sizes_that_do_not_fit_are_one_sentence(draw, said):
     with pytest.raises(ConfigError, match=said):
-        draw()
+        draw(title="")
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("A.PNG", b"\x89PNG")])

@@ -53,17 +53,21 @@ def kernels(model) -> list:
         (spread_gpt, [("self", 0, 1)], [("blocks.0.attention", 1)]),
         (spread_llama, [(0, 4), (1, 0)], [("blocks.0.attention", 4), ("blocks.1.attention", 0)]),
         (masked, [(1, 0)], [("body.blocks.1.attention", 0)]),
+        (spread_bert, [(0, 1)], [("blocks.0.attention", 1)]),
     ],
 )
 @torch.inference_mode()
 def test_a_head_that_is_off_is_one_that_the_output_projection_does_not_read(make, heads, same):
     model = make()
-    whole, expected = model(IDS), without_columns(model, same)(IDS)
+    given = (IDS, torch.tensor([7, 4])) if make is spread_bert else (IDS,)  # rows without padding too
+    whole, expected = model(*given), without_columns(model, same)(*given)
     with heads_off(model, heads):
-        found = model(IDS)
+        found = model(*given)
     assert_close(found, expected)
     assert not torch.allclose(found, whole, atol=1e-3)  # and the test can tell
-    assert torch.equal(model(IDS), whole)  # behind the block all is as before
+    assert torch.equal(model(*given), whole)  # behind the block all is as before
+    with heads_off(model, []):
+        assert set(kernels(model)) == {sdpa}
 
 
 @pytest.mark.parametrize(
@@ -83,23 +87,6 @@ def test_each_kind_of_a_translator_has_layers_of_its_own(head, name):
         found = model(SOURCE, IDS)
     assert_close(found, expected)
     assert not torch.allclose(found, model(SOURCE, IDS), atol=1e-4)
-
-
-@torch.inference_mode()
-def test_rows_without_padding_too():
-    model, lengths = spread_bert(), torch.tensor([7, 4])
-    expected = without_columns(model, [("blocks.0.attention", 1)])(IDS, lengths)
-    with heads_off(model, [(0, 1)]):
-        found = model(IDS, lengths)
-    assert_close(found, expected)
-    assert not torch.allclose(found, model(IDS, lengths), atol=1e-3)
-
-
-@torch.inference_mode()
-def test_no_head_at_all_changes_nothing():
-    model = spread_gpt()
-    with heads_off(model, []):
-        assert kernels(model) == [sdpa, sdpa]
 
 
 # What cannot be
@@ -129,14 +116,6 @@ def test_heads_that_are_not_there_are_refused_before_any_is_off(make, head, said
     assert set(kernels(model)) == {sdpa}
 
 
-def test_a_head_that_was_removed_is_refused_by_its_number():
-    model = spread_gpt()
-    model.blocks[1].attention.remove([1])
-    said = "there is no head 1 in layer 1 of self-attention, which has 0, 2; others were removed"
-    with pytest.raises(ConfigError, match=said), heads_off(model, [(1, 1)]):
-        pass
-
-
 @torch.inference_mode()
 def test_numbers_stay_those_of_the_whole_model_once_heads_were_removed():
     model = spread_gpt()
@@ -144,6 +123,9 @@ def test_numbers_stay_those_of_the_whole_model_once_heads_were_removed():
     model.blocks[1].attention.remove([0])
     with heads_off(model, [(1, 2)]):
         assert_close(model(IDS), expected)
+    said = "there is no head 0 in layer 1 of self-attention, which has 1, 2; others were removed"
+    with pytest.raises(ConfigError, match=said), heads_off(model, [(1, 0)]):
+        pass
 
 
 # How it is written

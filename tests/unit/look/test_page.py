@@ -108,29 +108,20 @@ def test_nothing_is_fetched():
     assert "default-src 'none'" in html
 
 
-def test_numbers_and_titles_of_views_are_kept_in_their_order():
-    one = View("cross", random_weights(2, 3, 4, 5), list("abcd"), list("vwxyz"), layers=[3, 5], heads=[0, 2, 7])
-    two = View("rollout", random_weights(1, 1, 4, 4), list("abcd"), list("abcd"), title="all layers as one")
-    first, second = data_of(build_page([one, two], title="t", sections=[("Heads", "<p>h</p>")]).html)["views"]
+def test_what_views_and_sections_say_of_themselves_is_kept_in_their_order():
+    weights = random_weights(2, 3, 4, 5)
+    weights[1, 2] = 0  # a head that was removed
+    one = View("cross", weights, list("abcd"), list("vwxyz"), layers=[3, 5], heads=[0, 2, 7])
+    two = View("self rollout", random_weights(1, 1, 4, 4), list("abcd"), list("abcd"), title="all layers as one")
+    html = build_page([one, two], title="t", sections=[("A & B", "<table id='mine'></table>")]).html
+    assert "<table id='mine'></table>" in html
+    data = data_of(html)
+    assert data["sections"] == ["A & B"]
+    first, second = data["views"]
     assert (first["layers"], first["heads"], first["title"]) == ([3, 5], [0, 2, 7], "cross-attention")
-    assert (second["kind"], second["title"]) == ("rollout", "all layers as one")
-
-
-def test_heads_that_were_removed_and_rollouts_are_told():
-    weights = random_weights(2, 3, 4, 4)
-    weights[1, 2] = 0
-    rolled = View("self rollout", random_weights(2, 1, 4, 4), list("abcd"), list("abcd"))
-    whole = View("self", weights, list("abcd"), list("abcd"))
-    first, second = data_of(build_page([whole, rolled], title="t").html)["views"]
+    assert (second["kind"], second["title"]) == ("self rollout", "all layers as one")
     assert (first["removed"], first["rollout"]) == ([[1, 2]], False)
     assert (second["removed"], second["rollout"]) == ([], True)
-
-
-def test_a_section_is_put_in_as_it_is():
-    view = View("self", random_weights(1, 1, 2, 2), ["a", "b"], ["a", "b"])
-    html = build_page([view], title="t", sections=[("A & B", "<table id='mine'></table>")]).html
-    assert "<table id='mine'></table>" in html
-    assert data_of(html)["sections"] == ["A & B"]
 
 
 def test_attention_of_transformers_is_a_tuple_of_layers_with_a_batch():
@@ -212,33 +203,25 @@ class TestImage:
         )
         np.testing.assert_array_equal(lines[:, 1:].reshape(28, 42, 3), self.image)
 
-    def test_floats_are_the_same_picture(self):
-        assert self.picture(image=self.image / 255) == self.picture(image=self.image)
-
-    def test_channels_may_come_first_and_a_batch_of_one_before_them(self):
+    def test_channels_may_come_first_and_a_batch_of_one_before_them_and_floats_are_the_same_picture(self):
         expected = self.picture(image=self.image)
         first = self.image.transpose(2, 0, 1)
         assert expected != self.picture(image=self.image[::-1])  # and the test can tell
         for same in (first, first[None], self.image[None], torch.tensor(first)[None], torch.tensor(first / 255)):
             assert self.picture(image=same) == expected
+        assert self.picture(image=self.image / 255) == expected
 
     def test_what_could_be_either_is_height_width_and_channels(self):
         high = self.image[:3]
         assert self.picture(image=high, patches=(1, 6)) == self.picture(image=high.transpose(2, 0, 1), patches=(1, 6))
 
-    @pytest.mark.parametrize("shape", [(2, 28, 42, 3), (1, 1, 28, 42, 3), (4, 28, 42), (28, 3, 42)])
-    def test_what_is_not_one_image_is_refused(self, shape):
-        with pytest.raises(ConfigError, match=r"it must be one image, \[height, width, 3\] or \[3, height, width\]"):
-            self.picture(image=np.zeros(shape))
-
-    @pytest.mark.parametrize("image", [image.astype(np.int64), image / 127.5 - 1, image / 1.0])
-    def test_colours_of_another_range_are_refused(self, image):
-        with pytest.raises(ConfigError, match="from 0 to 255 in uint8, or of fractions from 0 to 1"):
-            self.picture(image=image)
-
     def test_what_cannot_be_is_refused(self):
-        with pytest.raises(ConfigError, match=r"\[height, width, 3\]"):
-            self.picture(image=self.image[:, :, 0])
+        for shape in ((2, 28, 42, 3), (1, 1, 28, 42, 3), (4, 28, 42), (28, 3, 42), (28, 42)):
+            with pytest.raises(ConfigError, match=r"must be one image, \[height, width, 3\] or \[3, height, width\]"):
+                self.picture(image=np.zeros(shape))
+        for image in (self.image.astype(np.int64), self.image / 127.5 - 1, self.image / 1.0):
+            with pytest.raises(ConfigError, match="from 0 to 255 in uint8, or of fractions from 0 to 1"):
+                self.picture(image=image)
         with pytest.raises(ConfigError, match="more than the 7 tokens"):
             self.picture(image=self.image, patches=(3, 3), tokens=list("abcdefg"))
         with pytest.raises(ConfigError, match="give patches"):

@@ -1,5 +1,8 @@
 """Attention weights beside the fast kernel: the same output, the weights of what was asked for, joined over steps."""
 
+from contextlib import ExitStack
+from functools import partial
+
 import pytest
 import torch
 from helpers import positions, spread_bert, spread_gpt, spread_llama, spread_transformer
@@ -20,6 +23,15 @@ from manyheads.nn.positions import KINDS, PositionsConfig
 from manyheads.ops.attention import sdpa
 
 END = 1
+
+
+def weights_of(model, *inputs, **options):
+    with torch.inference_mode(), recorded_attention(model, **options) as weights:
+        model(*inputs)
+    return weights
+
+
+close = partial(assert_close, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", [spread_gpt, spread_llama])
@@ -68,46 +80,37 @@ def test_a_kernel_that_computes_something_else_is_warned_of(monkeypatch, error, 
     assert [f"up to {error:.2g} from that of the formula" in each for each in said] == [True] * warned
 
 
-@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize(
+    "order",
+    [
+        *(["off", "recorded"], ["recorded", "off"], ["off", "other off", "recorded"]),
+        *(["off", "recorded", "recorded"], ["recorded", "last layer"]),
+    ],
+)
 @torch.inference_mode()
-def test_heads_that_are_off_do_not_count_as_a_difference(monkeypatch, outside):
+def test_heads_that_are_off_do_not_count_as_a_difference_and_recordings_within_recordings_see_the_same(
+    monkeypatch, order
+):
     said = []
     monkeypatch.setattr(record, "warn", said.append)
     model, ids = spread_gpt(), torch.randint(31, (2, 9))
+    off, layers = {"off": [(0, 2), (1, 0)], "other off": [(0, 1)]}, {"recorded": None, "last layer": [1]}
     for heads in (None, [1, 2], [2]):  # also where all that are looked at are off
-        if outside:
-            with heads_off(model, [(0, 2), (1, 0)]), recorded_attention(model, heads=heads) as weights:
-                model(ids)
-        else:
-            with recorded_attention(model, heads=heads) as weights, heads_off(model, [(0, 2), (1, 0)]):
-                model(ids)
-        assert 0 < weights.largest_difference < 1e-5
+        with ExitStack() as within:
+            entered = [
+                heads_off(model, off[each])
+                if each in off
+                else recorded_attention(model, layers=layers[each], heads=heads)
+                for each in order
+            ]
+            entered = [within.enter_context(each) for each in entered]
+            model(ids)
+        first, *others = [found for found, each in zip(entered, order) if each in layers]
+        for weights in (first, *others):
+            assert 0 < weights.largest_difference < 1e-5
+            assert weights
+            assert all(torch.equal(weights[name], first[name]) for name in weights)
     assert not said
-
-
-@torch.inference_mode()
-def test_recordings_within_recordings_see_the_same():
-    model, ids = spread_gpt(), torch.randint(31, (2, 9))
-    with recorded_attention(model) as one, recorded_attention(model, layers=[1]) as other:
-        model(ids)
-    assert list(other) == ["blocks.1.attention"]
-    assert torch.equal(other["blocks.1.attention"], one["blocks.1.attention"])
-
-
-@torch.inference_mode()
-def test_heads_switched_off_in_blocks_within_blocks_do_not_count_either():
-    model, ids = spread_gpt(), torch.randint(31, (2, 9))
-    with heads_off(model, [(0, 2)]), heads_off(model, [(0, 1)]), recorded_attention(model) as weights:
-        model(ids)
-    assert weights.largest_difference < 1e-5
-
-
-@torch.inference_mode()
-def test_a_recording_within_another_does_not_count_heads_that_are_off_either():
-    model, ids = spread_gpt(), torch.randint(31, (2, 9))
-    with heads_off(model, [(0, 2)]), recorded_attention(model), recorded_attention(model) as weights:
-        model(ids)
-    assert weights.largest_difference < 1e-5
 
 
 def test_nothing_is_compared_while_the_kernel_drops_weights():
@@ -119,28 +122,30 @@ def test_nothing_is_compared_while_the_kernel_drops_weights():
 
 
 @pytest.mark.parametrize("make", [spread_gpt, spread_llama, lambda: spread_gpt(positions=positions("alibi"))])
-def test_layers_and_heads_asked_for_alone(make):
+def test_layers_and_heads_asked_for_alone(monkeypatch, make):
+    """Also where they are named twice; nothing else is computed, so that long inputs need no quadratic memory."""
     model, ids = make(), torch.randint(31, (2, 7))
-    with recorded_attention(model) as everything:
-        model(ids)
-    with recorded_attention(model, layers=[1], heads=[2, 0]) as some:
-        watched = [part for part in attentions(model) if part.module.kernel is not sdpa]
-        model(ids)
-    assert [part.layer for part in watched] == [1]
-    assert list(some) == ["blocks.1.attention"]
-    assert_close(some["blocks.1.attention"], everything["blocks.1.attention"][:, [0, 2]])
-
-
-def test_what_is_not_asked_for_is_not_computed(monkeypatch):
-    """Of many heads and layers only one matrix is made, so that long inputs need no quadratic memory for the others."""
+    everything = weights_of(model, ids)
     computed, compute = [], record.attention_weights
     monkeypatch.setattr(
         record, "attention_weights", lambda *given, **how: computed.append(compute(*given, **how)) or computed[-1]
     )
-    model = spread_gpt()
-    with recorded_attention(model, layers=[0], heads=[1]):
-        model(torch.randint(31, (1, 9)))
-    assert [tuple(each.shape) for each in computed] == [(1, 1, 9, 9)]
+    with torch.inference_mode(), recorded_attention(model, layers=[1, 1], heads=[2, 0, 2]) as some:
+        watched = [part for part in attentions(model) if part.module.kernel is not sdpa]
+        model(ids)
+    assert [part.layer for part in watched] == [1]
+    assert some.heads == [0, 2]
+    assert list(some) == ["blocks.1.attention"]
+    assert_close(some["blocks.1.attention"], everything["blocks.1.attention"][:, [0, 2]])
+    assert [tuple(each.shape) for each in computed] == [(2, 2, 7, 7)]
+    with recorded_attention(spread_transformer(), layers=[1]) as nothing:
+        pass
+    sides = {"encoder.blocks.1.self_attention": "encoder", "decoder.blocks.1.self_attention": "decoder"}
+    sides |= {"decoder.blocks.1.cross_attention": "cross"}
+    assert {name: (part.kind, part.layer) for name, part in nothing.parts.items()} == {
+        name: (kind, 1) for name, kind in sides.items()
+    }
+    assert len(nothing) == 0
 
 
 @pytest.mark.parametrize(
@@ -158,29 +163,6 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
 def test_layers_and_heads_that_do_not_exist_are_refused(asked, said):
     with pytest.raises(ConfigError, match=said), recorded_attention(spread_gpt(), **asked):
         pass
-
-
-def test_heads_named_twice_are_one():
-    model, ids = spread_gpt(), torch.randint(31, (2, 7))
-    with recorded_attention(model, layers=[1, 1], heads=[2, 0, 2]) as twice:
-        model(ids)
-    with recorded_attention(model, layers=[1], heads=[0, 2]) as once:
-        model(ids)
-    assert twice.heads == [0, 2]
-    assert list(twice) == list(once)
-    assert torch.equal(twice["blocks.1.attention"], once["blocks.1.attention"])
-
-
-def test_a_recording_knows_which_attentions_were_asked_for():
-    model = spread_transformer()
-    with recorded_attention(model, layers=[1]) as weights:
-        pass
-    names = [f"{each}.blocks.1.self_attention" for each in ("encoder", "decoder")]
-    assert sorted(weights.parts) == sorted([*names, "decoder.blocks.1.cross_attention"])
-    assert {(part.kind, part.layer) for part in weights.parts.values()} == {
-        *(("encoder", 1), ("decoder", 1), ("cross", 1))
-    }
-    assert len(weights) == 0
 
 
 def test_a_recording_of_nothing_shows_itself_too():
@@ -242,23 +224,9 @@ def test_a_model_without_attention_is_refused():
         pass
 
 
-def test_kernels_and_hooks_are_put_back_after_an_error():
-    model = spread_gpt()
-
-    def fail():
-        with recorded_attention(model):
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert all(part.module.kernel is sdpa and not part.module._forward_pre_hooks for part in attentions(model))
-
-
-def test_what_was_recorded_before_an_error_is_kept():
+def test_after_an_error_all_is_put_back_and_what_was_recorded_before_it_is_kept():
     model, ids = spread_gpt(), torch.randint(31, (2, 7))
-    with recorded_attention(model) as whole:
-        model(ids)
-    kept = []
+    whole, kept = weights_of(model, ids), []
 
     def fail(*failing):
         with recorded_attention(model) as weights:
@@ -274,49 +242,33 @@ def test_what_was_recorded_before_an_error_is_kept():
         fail()
     assert list(kept[0]) == list(whole)
     for name, expected in whole.items():
-        assert_close(kept[0][name], expected, rtol=1e-4, atol=1e-5)
+        close(kept[0][name], expected)
     with pytest.raises(TypeError):
         fail(model.blocks[1].attention)
     assert list(kept[1]) == ["blocks.0.attention"]  # the second began and came to nothing
-    assert_close(kept[1]["blocks.0.attention"], whole["blocks.0.attention"], rtol=1e-4, atol=1e-5)
+    close(kept[1]["blocks.0.attention"], whole["blocks.0.attention"])
+    assert all(part.module.kernel is sdpa and not part.module._forward_pre_hooks for part in attentions(model))
 
 
 # --- steps through a cache
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@torch.inference_mode()
 def test_pieces_through_the_cache_are_joined_into_one_matrix(kind):
-    model = spread_gpt(positions=PositionsConfig(kind=kind))
-    ids = torch.randint(31, (2, 9))
-    with torch.inference_mode(), recorded_attention(model) as whole:
-        model(ids)
-    cache = Cache(12)
-    with torch.inference_mode(), recorded_attention(model) as joined:
-        for piece in ids.split([4, 1, 1, 3], dim=1):
-            model(piece, cache=cache)
-            assert joined["blocks.0.attention"].shape[2:] == (cache.length, cache.length)
-    for name, expected in whole.items():
-        assert_close(joined[name], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_recording_that_begins_in_mid_text_has_the_rows_it_saw():
-    model, ids, cache = spread_gpt(), torch.randint(31, (2, 9)), Cache(12)
-    with torch.inference_mode():
-        with recorded_attention(model) as whole:
-            model(ids)
-        model(ids[:, :5], cache=cache)
-        with recorded_attention(model) as joined:
-            for place in range(5, 9):
-                model(ids[:, place : place + 1], cache=cache)
-    assert_close(joined["blocks.1.attention"], whole["blocks.1.attention"][:, :, 5:], rtol=1e-4, atol=1e-5)
-
-
-def test_a_second_text_takes_the_place_of_the_first():
-    model = spread_gpt()
-    with torch.inference_mode(), recorded_attention(model) as weights:
-        model(torch.randint(31, (1, 9)), cache=Cache(12))
-        model(torch.randint(31, (3, 4)), cache=Cache(12))
-    assert weights["blocks.0.attention"].shape == (3, 3, 4, 4)
+    model, ids = spread_gpt(positions=PositionsConfig(kind=kind)), torch.randint(31, (2, 9))
+    whole, cache = weights_of(model, ids), Cache(12)
+    with recorded_attention(model) as joined:
+        model(ids[:, :4], cache=cache)
+        with recorded_attention(model) as later:  # which begins in mid text and has the rows it saw
+            for piece in ids[:, 4:].split([1, 1, 3], dim=1):
+                model(piece, cache=cache)
+                assert joined["blocks.0.attention"].shape[2:] == (cache.length, cache.length)
+        for name, expected in whole.items():
+            close(joined[name], expected)
+            close(later[name], expected[:, :, 4:])
+        model(torch.randint(31, (3, 4)), cache=Cache(12))  # a second text takes the place of the first
+    assert joined["blocks.0.attention"].shape == (3, 3, 4, 4)
 
 
 @torch.inference_mode()
@@ -351,19 +303,14 @@ def test_a_text_that_outgrows_the_context_is_refused():
 def test_prompts_of_different_lengths_and_what_follows_them(make):
     """Rows end at different times and leave the batch; each has the weights it would have alone, in one pass."""
     model, prompts, limits = make(), [[5, 6, 7, 8, 9], [10, 11], [12], [13, 14, 15]], torch.tensor([2, 6, 4, 1])
-    special = SpecialIds(stop=END)
-    with torch.inference_mode():
-        with recorded_attention(model) as weights:
-            found = greedy(PromptSteps(model, prompts, 16), limits, special, scored=False)
-        for row, (prompt, hypothesis) in enumerate(zip(prompts, found)):
-            steps = min(len(hypothesis.ids) + 1, int(limits[row]))
-            ids = [*prompt, *hypothesis.ids][: len(prompt) + steps - 1]
-            with recorded_attention(model) as alone:
-                model(torch.tensor([ids]))
-            for name, expected in alone.items():
-                length = len(ids)
-                assert_close(weights[name][row, :, :length, :length], expected[0], rtol=1e-4, atol=1e-5)
-                assert not weights[name][row, :, length:].any()
+    with torch.inference_mode(), recorded_attention(model) as weights:
+        found = greedy(PromptSteps(model, prompts, 16), limits, SpecialIds(stop=END), scored=False)
+    for row, (prompt, hypothesis) in enumerate(zip(prompts, found)):
+        steps = min(len(hypothesis.ids) + 1, int(limits[row]))
+        ids = [*prompt, *hypothesis.ids][: len(prompt) + steps - 1]
+        for name, expected in weights_of(model, torch.tensor([ids])).items():
+            close(weights[name][row, :, : len(ids), : len(ids)], expected[0])
+            assert not weights[name][row, :, len(ids) :].any()
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -381,9 +328,8 @@ def test_samples_of_one_prompt_share_its_beginning(samples):
             for row, each in zip(rows.tolist(), newest.tolist()):
                 written[row].append(each)
     for row in range(samples):
-        with torch.inference_mode(), recorded_attention(model) as alone:
-            model(torch.tensor([[*prompt, *written[row][:-1]]]))
-        assert_close(weights["blocks.1.attention"][row], alone["blocks.1.attention"][0], rtol=1e-4, atol=1e-5)
+        alone = weights_of(model, torch.tensor([[*prompt, *written[row][:-1]]]))
+        close(weights["blocks.1.attention"][row], alone["blocks.1.attention"][0])
 
 
 def searched(model, beams: int):
@@ -391,13 +337,17 @@ def searched(model, beams: int):
     vocabulary, sources = SpecialIds(stop=END, banned=(0,)), [[3, 4, 5, 6, END], [7, 8, END], [9, 10, 11, END]]
     limits = torch.tensor([4, 9, 6])
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in sources], batch_first=True)
-    with torch.inference_mode(), recorded_attention(model) as weights:
-        memory, mask = model.encode(padded)
-        steps = CachedSteps(model, memory, mask, 9, beams)
+
+    def search():
+        steps = CachedSteps(model, *model.encode(padded), 9, beams)
         if beams == 1:
-            found = greedy(steps, limits, vocabulary)
-        else:
-            found = [row[0] for row in beam_search(steps, limits, vocabulary, beams=beams, alpha=0.6)]
+            return greedy(steps, limits, vocabulary)
+        return [row[0] for row in beam_search(steps, limits, vocabulary, beams=beams, alpha=0.6)]
+
+    with torch.inference_mode(), recorded_attention(model) as weights:
+        found = search()
+    with torch.inference_mode():
+        assert search() == found  # the same while it is watched
     return sources, limits, found, weights
 
 
@@ -412,11 +362,9 @@ def test_the_weights_of_a_search_are_those_of_what_won(beams, changes):
         steps = min(len(hypothesis.ids) + 1, int(limits[row]))
         before = [model.config.start, *hypothesis.ids][:steps]
         lengths.add(steps)
-        with torch.inference_mode(), recorded_attention(model) as alone:
-            model(torch.tensor([source]), torch.tensor([before]))
-        for name, expected in alone.items():
+        for name, expected in weights_of(model, torch.tensor([source]), torch.tensor([before])).items():
             rows, columns = expected.shape[2:]
-            assert_close(weights[name][row, :, :rows, :columns], expected[0], rtol=1e-4, atol=1e-5)
+            close(weights[name][row, :, :rows, :columns], expected[0])
             assert not weights[name][row, :, :rows, columns:].any()
     assert len(lengths) > 1  # so that some left, or waited, while others went on
 
@@ -427,23 +375,8 @@ def test_beams_of_a_language_model_too():
         steps = PromptSteps(model, [prompt], 16, 4)
         best = beam_search(steps, torch.tensor([7]), SpecialIds(stop=END), beams=4, alpha=0.6)[0][0]
     ids = [*prompt, *best.ids][: len(prompt) + min(len(best.ids) + 1, 7) - 1]
-    with torch.inference_mode(), recorded_attention(model) as alone:
-        model(torch.tensor([ids]))
-    for name, expected in alone.items():
-        assert_close(weights[name], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_search_finds_the_same_while_it_is_watched():
-    model = spread_transformer()
-    vocabulary, source = SpecialIds(stop=END, banned=(0,)), torch.tensor([[3, 4, 5, END]])
-
-    def search():
-        with torch.inference_mode():
-            return beam_search(CachedSteps(model, *model.encode(source), 9, 4), torch.tensor([9]), vocabulary)
-
-    expected = search()
-    with recorded_attention(model):
-        assert search() == expected
+    for name, expected in weights_of(model, torch.tensor([ids])).items():
+        close(weights[name], expected)
 
 
 # --- rows without their padding
@@ -458,8 +391,7 @@ def test_rows_without_padding_are_recorded_as_they_are_computed():
     together = weights["blocks.1.attention"]
     assert together.shape == (4, 3, 9, 9)
     for row, length in enumerate(lengths.tolist()):
-        with recorded_attention(model) as alone:
-            model(ids[row : row + 1, :length])
+        alone = weights_of(model, ids[row : row + 1, :length])
         assert_close(together[row, :, :length, :length], alone["blocks.1.attention"][0])
         assert not together[row, :, length:].any()
         assert not together[row, :, :, length:].any()

@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -9,13 +9,7 @@ from manyheads.look.reliability import reliability
 pytest.importorskip("matplotlib")
 
 
-@dataclass(frozen=True)
-class Drawn:
-    low: float
-    high: float
-    count: int
-    confidence: float
-    accuracy: float
+Drawn = namedtuple("Drawn", "low high count confidence accuracy")
 
 
 TOO_SURE = Drawn(0.8, 0.9, 30, 0.85, 0.5)
@@ -39,11 +33,8 @@ def figures(monkeypatch) -> list:
 
 def bars(axes) -> set[tuple[float, float, float, float]]:
     """From where to where each bar reaches, to the side and upwards."""
-    return {tuple(np.round([bar.get_x(), bar.get_x() + bar.get_width(), *bar_ends(bar)], 6)) for bar in axes.patches}
-
-
-def bar_ends(bar) -> list[float]:
-    return sorted([bar.get_y(), bar.get_y() + bar.get_height()])
+    boxes = [(bar.get_x(), bar.get_x() + bar.get_width(), bar.get_y(), bar.get_height()) for bar in axes.patches]
+    return {tuple(np.round([x0, x1, *sorted([y, y + height])], 6)) for x0, x1, y, height in boxes}
 
 
 def test_accuracy_the_gap_to_confidence_and_counts_are_drawn(figures, tmp_path):

@@ -1,11 +1,10 @@
 """The residual stream: recorded without a trace, and read as the model itself reads it."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
-from helpers import randomised
+from helpers import spread_bert, spread_gpt, spread_llama, spread_transformer
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -15,38 +14,26 @@ from manyheads.generate.prompts import PromptSteps
 from manyheads.generate.steps import CachedSteps, SpecialIds
 from manyheads.look.record import recorded_attention
 from manyheads.look.residuals import lens, reader, recorded_residuals, residual_norms
-from manyheads.models.bert import Bert, BertClassifier, BertConfig, MaskedBert
+from manyheads.models.bert import Bert, BertClassifier, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 
-NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
-SMALL = GPTConfig(vocabulary=17, context=11, width=12, layers=3, heads=3, inner=14, end=1, **NO_DROPOUT)
-LLAMA = LlamaConfig(vocabulary=17, context=11, width=12, layers=3, heads=3, inner=14)
-TRANSLATOR = TransformerConfig(vocabulary=17, width=12, layers=2, decoder_layers=3, heads=3, inner=14, dropout=0.0)
-BERT = BertConfig(vocabulary=17, context=11, width=12, layers=3, heads=3, inner=14, **NO_DROPOUT)
 IDS = torch.tensor([[5, 9, 3, 8, 4, 1, 2]])
 SOURCE = torch.tensor([[6, 13, 11, 7, 1]])
-
-BUILD = {
-    "gpt, norm before": (lambda: GPT(SMALL), (IDS,), {"self": (4, 7)}),
-    "gpt, norm behind": (lambda: GPT(replace(SMALL, norm_order="post")), (IDS,), {"self": (4, 7)}),
-    "llama": (lambda: Llama(LLAMA), (IDS,), {"self": (4, 7)}),
-    "masked": (lambda: MaskedBert(BERT), (IDS,), {"self": (4, 7)}),
-    "translator": (lambda: Transformer(TRANSLATOR), (SOURCE, IDS), {"encoder": (3, 5), "decoder": (4, 7)}),
-    "translator, norm before": (
-        lambda: Transformer(replace(TRANSLATOR, norm_order="pre")),
-        (SOURCE, IDS),
-        {"encoder": (3, 5), "decoder": (4, 7)},
-    ),
+OWN, SIDES = {"self": (3, 7)}, {"encoder": (3, 5), "decoder": (4, 7)}
+MODELS = {
+    "gpt, norm before": (spread_gpt, (IDS,), OWN),
+    "gpt, norm behind": (lambda: spread_gpt(norm_order="post"), (IDS,), OWN),
+    "llama": (spread_llama, (IDS,), OWN),
+    "masked": (lambda: spread_bert(MaskedBert), (IDS,), OWN),
+    "translator": (spread_transformer, (SOURCE, IDS), SIDES),
+    "translator, norm before": (lambda: spread_transformer(norm_order="pre"), (SOURCE, IDS), SIDES),
 }
 WORDLESS = {
-    "bert": lambda: Bert(BERT),
-    "bert's labels": lambda: BertClassifier(Bert(BERT), ("good", "bad")),
-    "a decoder's labels": lambda: DecoderClassifier(GPT(SMALL), ("good", "bad")),
+    "bert": spread_bert,
+    "bert's labels": lambda: spread_bert(lambda config: BertClassifier(Bert(config), ("good", "bad"))),
+    "a decoder's labels": lambda: DecoderClassifier(spread_gpt(), ("good", "bad")),
 }
 
 
@@ -60,41 +47,37 @@ def recorded(model: nn.Module, *arguments: Tensor) -> dict[str, list[Tensor]]:
     return states
 
 
-@pytest.fixture(params=BUILD.values(), ids=BUILD.keys())
+@pytest.fixture(params=MODELS.values(), ids=MODELS.keys())
 def case(request):
-    build, arguments, sizes = request.param
-    return randomised(build()), arguments, sizes
+    make, arguments, sizes = request.param
+    return make(), arguments, sizes
 
 
 @pytest.fixture
 def model():
-    return randomised(GPT(SMALL))
+    return spread_gpt()
 
 
-def test_every_state_of_every_stack_is_recorded(case):
+def test_every_state_of_every_stack_is_recorded_and_the_output_is_bit_for_bit_the_same(case):
     model, arguments, sizes = case
-    states = recorded(model, *arguments)
-    assert {kind: (len(found), *found[0].shape) for kind, found in states.items()} == {
-        kind: (count, 1, positions, 12) for kind, (count, positions) in sizes.items()
-    }
-    for found in states.values():
-        assert len({state.shape for state in found}) == 1
-        assert not any(torch.equal(state, other) for state, other in pairwise(found))
-
-
-def test_the_output_is_bit_for_bit_the_same_and_no_hook_stays(case):
-    model, arguments, _ = case
     before = model(*arguments)
-    with recorded_residuals(model) as states:
+    with recorded_residuals(model) as states, recorded_attention(model) as weights:  # both at once
         assert torch.equal(model(*arguments), before)
         assert hooks(model) > 0
-        assert not any(state.requires_grad for found in states.values() for state in found)
     assert hooks(model) == 0
-
-
-def test_no_hook_stays_when_something_fails(model):
+    assert weights
+    assert {kind: (len(found), *found[0].shape) for kind, found in states.items()} == {
+        kind: (count, 1, positions, 24) for kind, (count, positions) in sizes.items()
+    }
+    with recorded_residuals(model) as alone:
+        model(*arguments)
+    for kind, found in states.items():
+        assert len({state.shape for state in found}) == 1
+        assert not any(torch.equal(state, other) for state, other in pairwise(found))
+        assert not any(state.requires_grad for state in found)
+        assert all(map(torch.equal, found, alone[kind]))
     with pytest.raises(IndexError), recorded_residuals(model):
-        model(IDS + 100)
+        model(*(each + 100 for each in arguments))
     assert hooks(model) == 0
 
 
@@ -114,7 +97,7 @@ def test_the_last_row_of_the_lens_is_what_the_model_says(case):
     read = reader(model)
     assert read is not None
     ids, probabilities = lens(states, read, 5)
-    assert ids.shape == probabilities.shape == (4, 7, 5)
+    assert ids.shape == probabilities.shape == (len(states), 7, 5)
     with torch.inference_mode():
         expected = model(*arguments)[0].softmax(dim=-1).topk(5)
     assert torch.equal(ids[-1], expected.indices)
@@ -122,65 +105,42 @@ def test_the_last_row_of_the_lens_is_what_the_model_says(case):
     assert not torch.allclose(probabilities[-2], expected.values)  # one layer below it says something else
 
 
-def test_the_lens_reads_the_first_row_of_a_batch(model):
+@pytest.mark.parametrize("build", WORDLESS.values(), ids=WORDLESS.keys())
+def test_a_model_without_words_has_states_but_nothing_to_read(build):
+    model = build().eval()
+    assert reader(model) is None
+    states = recorded(model, IDS, torch.tensor([7]))
+    assert [state.shape for state in states["self"]] == [(1, 7, 24)] * 3
+
+
+def test_the_lens_and_the_lengths_of_vectors_are_those_of_the_first_row_one_layer_at_a_time(model):
     (alone,), (both,) = recorded(model, IDS).values(), recorded(model, torch.cat([IDS, IDS.flip(1)])).values()
-    read = reader(model)
-    assert_close(lens(both, read, 3), lens(alone, read, 3))
-    assert not torch.equal(lens([state[1:] for state in both], read, 3)[0], lens(alone, read, 3)[0])
-
-
-def test_the_lens_needs_no_more_than_one_layer_at_once(model):
-    (states,) = recorded(model, IDS).values()
     seen = []
 
     def read(state: Tensor) -> Tensor:
         seen.append(state.shape)
         return model.output(model.norm(state))
 
-    lens(states, read, 1)
-    assert seen == [(1, 7, 12)] * 4
+    assert_close(lens(both, read, 3), lens(alone, reader(model), 3))
+    assert seen == [(1, 7, 24)] * 3
+    assert not torch.equal(lens([state[1:] for state in both], read, 3)[0], lens(alone, read, 3)[0])
+    norms = residual_norms(both)
+    assert norms.shape == (3, 7)
+    for layer in range(3):
+        assert_close(norms[layer], (both[layer][0] ** 2).sum(dim=-1).sqrt())
+    assert not torch.allclose(norms[0], both[0][1].norm(dim=-1))
 
 
-@pytest.mark.parametrize("count", [0, 18])
-def test_more_tokens_than_there_are_cannot_be_had(model, count):
+def test_what_cannot_be_read_or_recorded_is_refused(model):
     (states,) = recorded(model, IDS).values()
-    with pytest.raises(ConfigError, match=f"{count} of 17 tokens were asked for; ask for 1 to 17"):
-        lens(states, reader(model), count)
-
-
-@pytest.mark.parametrize("build", WORDLESS.values(), ids=WORDLESS.keys())
-def test_a_model_without_words_has_states_but_nothing_to_read(build):
-    model = randomised(build())
-    assert reader(model) is None
-    states = recorded(model, IDS, torch.tensor([7]))
-    assert [state.shape for state in states["self"]] == [(1, 7, 12)] * 4
-
-
-def test_lengths_of_vectors_are_those_of_the_first_row(model):
-    both = torch.cat([IDS, IDS.flip(1)])
-    (states,) = recorded(model, both).values()
-    norms = residual_norms(states)
-    assert norms.shape == (4, 7)
-    for layer in range(4):
-        for place in range(7):
-            assert_close(norms[layer, place], (states[layer][0, place] ** 2).sum().sqrt())
-    assert not torch.allclose(norms[0], states[0][1].norm(dim=-1))
-
-
-def test_nothing_recorded_is_refused(model):
-    with recorded_residuals(model) as states:
-        pass
-    with pytest.raises(ConfigError, match="no states were recorded"):
-        residual_norms(states["self"])
-    with pytest.raises(ConfigError, match="no states were recorded"):
-        lens(states["self"], reader(model), 1)
-
-
-def test_a_model_without_blocks_is_refused():
-    with (
-        pytest.raises(ConfigError, match="MultiHeadAttention has no blocks"),
-        recorded_residuals(MultiHeadAttention(12, 3)),
-    ):
+    for count in (0, 32):
+        with pytest.raises(ConfigError, match=f"{count} of 31 tokens were asked for; ask for 1 to 31"):
+            lens(states, reader(model), count)
+    for read in (residual_norms, lambda states: lens(states, reader(model), 1)):
+        with pytest.raises(ConfigError, match="no states were recorded"):
+            read([])
+    without_blocks = MultiHeadAttention(12, 3)
+    with pytest.raises(ConfigError, match="MultiHeadAttention has no blocks"), recorded_residuals(without_blocks):
         pass
 
 
@@ -191,9 +151,9 @@ def test_the_newest_call_replaces_the_one_before(model):
     assert torch.equal(states["self"][-1], recorded(model, IDS[:, :3])["self"][-1])
 
 
-@pytest.mark.parametrize("build", [lambda: GPT(SMALL), lambda: Llama(LLAMA)], ids=["gpt", "llama"])
-def test_steps_through_a_cache_are_joined(build):
-    model = randomised(build())
+@pytest.mark.parametrize("make", [spread_gpt, spread_llama])
+def test_steps_through_a_cache_are_joined(make):
+    model = make()
     (whole,) = recorded(model, IDS).values()
     cache = Cache(9)
     with torch.inference_mode(), recorded_residuals(model) as states:
@@ -204,33 +164,22 @@ def test_steps_through_a_cache_are_joined(build):
         model(IDS[:, :5], None, cache)
         assert_close(states["self"], [state[:, :5] for state in whole])  # an emptied cache begins anew
         model(IDS[:, 5:6], cache=Cache(4))
-    assert [state.shape[1] for state in states["self"]] == [1] * 4  # and so does another
-
-
-def test_what_is_written_again_is_recorded_again(model):
-    (whole,) = recorded(model, IDS).values()
-    cache = Cache(9)
-    with torch.inference_mode(), recorded_residuals(model) as states:
-        model(torch.cat([IDS[:, :4], IDS[:, :3]], dim=1), cache=cache)
-        cache.cut([4])
-        model(IDS[:, 4:], cache=cache)
-    assert_close(states["self"], whole)
-
-
-def test_recording_may_begin_in_the_middle(model):
-    (whole,) = recorded(model, IDS).values()
-    cache = Cache(9)
-    with torch.inference_mode():
-        model(IDS[:, :3], cache=cache)
-        with recorded_residuals(model) as states:
-            model(IDS[:, 3:5], cache=cache)
-            model(IDS[:, :2], cache=cache)
-            cache.cut([5])
-            model(IDS[:, 5:], cache=cache)
-            assert_close(states["self"], [state[:, 3:] for state in whole])
-            cache.clear()
-            model(IDS[:, :2], cache=cache)
-    assert_close(states["self"], [state[:, :2] for state in whole])
+        assert [state.shape[1] for state in states["self"]] == [1] * 3  # and so does another
+        model(torch.cat([IDS[:, :4], IDS[:, :3]], dim=1), cache=(again := Cache(9)))
+        again.cut([4])
+        model(IDS[:, 4:], cache=again)
+        assert_close(states["self"], whole)  # what is written again is recorded again
+        again.clear()
+        model(IDS[:, :3], cache=again)
+        with recorded_residuals(model) as later:  # from the middle on
+            model(IDS[:, 3:5], cache=again)
+            model(IDS[:, :2], cache=again)
+            again.cut([5])
+            model(IDS[:, 5:], cache=again)
+            assert_close(later["self"], [state[:, 3:] for state in whole])
+            again.clear()
+            model(IDS[:, :2], cache=again)
+            assert_close(later["self"], [state[:, :2] for state in whole])
 
 
 def test_a_step_that_failed_is_forgotten(model, monkeypatch):
@@ -253,16 +202,13 @@ def test_what_is_generated_has_the_states_of_one_pass_over_it(model):
     ids = torch.tensor([[5, 9, 3, *made.ids[:-1]]])  # the last one was chosen, but not read
     assert ids.shape == (1, 6)
     assert_close(states["self"], recorded(model, ids)["self"])
-
-
-def test_what_is_translated_has_the_states_of_one_pass_over_it():
-    model = randomised(Transformer(TRANSLATOR))
-    with torch.inference_mode(), recorded_residuals(model) as states:
-        memory, mask = model.encode(SOURCE)
-        (made,) = greedy(CachedSteps(model, memory, mask, 9), torch.tensor([4]), SpecialIds(stop=-1))
-    whole = recorded(model, SOURCE, torch.tensor([[TRANSLATOR.start, *made.ids[:-1]]]))
-    assert_close(states["decoder"], whole["decoder"])
-    assert_close(states["encoder"], whole["encoder"])
+    translator = spread_transformer()
+    with torch.inference_mode(), recorded_residuals(translator) as states:
+        steps = CachedSteps(translator, *translator.encode(SOURCE), 9)
+        (made,) = greedy(steps, torch.tensor([4]), SpecialIds(stop=-1))
+    whole = recorded(translator, SOURCE, torch.tensor([[translator.config.start, *made.ids[:-1]]]))
+    for side in ("encoder", "decoder"):
+        assert_close(states[side], whole[side])
 
 
 @pytest.mark.parametrize("change", ["beams", "leaving", "lengths"])
@@ -281,17 +227,8 @@ def test_rows_that_move_cannot_be_joined(model, change):
 
 
 def test_padding_that_is_taken_out_is_refused():
-    model = randomised(MaskedBert(BERT))
+    model = spread_bert(MaskedBert)
     with recorded_residuals(model), pytest.raises(ConfigError, match="record one text at a time, unpadded"):
         model(IDS, torch.tensor([5]))
     with_lengths, without = recorded(model, IDS, torch.tensor([7])), recorded(model, IDS)
     assert all(torch.equal(*pair) for pair in zip(with_lengths["self"], without["self"]))
-
-
-def test_attention_and_states_can_be_recorded_at_once(case):
-    model, arguments, _ = case
-    alone = recorded(model, *arguments)
-    with torch.inference_mode(), recorded_attention(model) as weights, recorded_residuals(model) as states:
-        model(*arguments)
-    assert weights
-    assert all(torch.equal(*pair) for kind in alone for pair in zip(states[kind], alone[kind]))

@@ -164,19 +164,11 @@ def test_layers_and_heads_have_the_numbers_of_the_view():
     assert [head.looks.split()[0] for head in found] == ["back", "ahead", "at", "ahead", "at", "back"]
 
 
-@pytest.mark.parametrize("token", [".", ",", "Ġ,", "▁.", "##.", "...", "”", "。", ".</w>", " ?"])
-def test_punctuation(token):
-    assert is_punctuation(token)
-    assert not is_separator(token)
+PUNCTUATION = [".", ",", "Ġ,", "▁.", "##.", "...", "”", "。", ".</w>", " ?"]
+SEPARATORS = ["[CLS]", "[SEP]", "<s>", "</s>", "<|endoftext|>", "<|eot_id|>", "<bos>"]
+OTHERS = ["", "▁", "a.", "'s", "+", "[MASK]", "<unk>", "<0x0A>", "\\xf0", "s", "5"]
 
 
-@pytest.mark.parametrize("token", ["[CLS]", "[SEP]", "<s>", "</s>", "<|endoftext|>", "<|eot_id|>", "<bos>"])
-def test_separators(token):
-    assert is_separator(token)
-    assert not is_punctuation(token)
-
-
-@pytest.mark.parametrize("token", ["", "▁", "a.", "'s", "+", "[MASK]", "<unk>", "<0x0A>", "\\xf0", "s", "5"])
-def test_other_tokens(token):
-    assert not is_separator(token)
-    assert not is_punctuation(token)
+@pytest.mark.parametrize("token", [*PUNCTUATION, *SEPARATORS, *OTHERS])
+def test_punctuation_and_separators_are_told_from_other_tokens(token):
+    assert (is_punctuation(token), is_separator(token)) == (token in PUNCTUATION, token in SEPARATORS)

@@ -61,20 +61,18 @@ def test_a_translator_s_recording_has_its_three_kinds_and_needs_both_texts():
         views_of(weights, TOKENS)
 
 
-def test_a_text_that_is_not_among_the_weights_is_refused():
-    for row in (2, -1):
-        with pytest.raises(ConfigError, match=f"there is no text {row} among these weights; there are 2"):
-            views_of([np.ones((2, 3, 5, 5))], TOKENS, row=row)
-
-
-def test_what_is_no_layer_is_refused_with_what_may_help():
-    with pytest.raises(ConfigError, match=r'they must be \[heads, rows, columns\], .* attn_implementation="eager"'):
-        views_of([np.ones((5, 5))], TOKENS)
-
-
-def test_layers_of_different_shapes_are_refused_before_any_is_shown():
-    with pytest.raises(ConfigError, match="the layers of self-attention differ in shape"):
-        views_of([np.ones((3, 5, 5)), np.ones((2, 5, 5))], TOKENS)
+@pytest.mark.parametrize(
+    ("shapes", "row", "said"),
+    [
+        ([(2, 3, 5, 5)], 2, "there is no text 2 among these weights; there are 2"),
+        ([(2, 3, 5, 5)], -1, "there is no text -1 among these weights; there are 2"),
+        ([(5, 5)], 0, r'they must be \[heads, rows, columns\], .* attn_implementation="eager"'),
+        ([(3, 5, 5), (2, 5, 5)], 0, "the layers of self-attention differ in shape"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_with_what_may_help(shapes, row, said):
+    with pytest.raises(ConfigError, match=said):
+        views_of([np.ones(shape) for shape in shapes], TOKENS, row=row)
 
 
 def test_of_heads_that_are_all_silent_all_are_present():

@@ -9,7 +9,6 @@ import torch
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.sample import AlignedPair
 from manyheads.look.alignment import Reading, score_links
-from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.inside import align as task
 from manyheads.tasks.inside.align import (
     align,
@@ -22,7 +21,7 @@ from manyheads.tasks.inside.align import (
 )
 from manyheads.tasks.inside.look import look_inside
 from manyheads.tasks.translate.use import Translator
-from manyheads.text.tokenizer import Tokenizer
+from tests.unit.tasks.tiny import TRANSLATION, transformer
 
 PAIRS = [
     ("the cat danced", "die Katze tanzte"),
@@ -36,17 +35,12 @@ PAIRS = [
 @pytest.fixture(scope="module")
 def translator():
     torch.manual_seed(1)
-    tokenizer = Tokenizer.train([text for pair in PAIRS[:2] * 3 for text in pair], 290)
-    config = TransformerConfig(
-        vocabulary=len(tokenizer), width=24, layers=2, heads=3, inner=20, pad=tokenizer.pad, start=tokenizer.start,
-        end=tokenizer.end,
-    )  # fmt: skip
-    model = Transformer(config)
+    model = transformer(decoder_layers=2)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "cross_attention" in name:
                 parameter *= 4  # so that untrained heads have opinions, and different ones
-    return Translator(model, tokenizer)
+    return Translator(model, TRANSLATION)
 
 
 def test_weights_are_those_of_the_tokens_of_each_word(translator):
@@ -94,18 +88,7 @@ def test_every_reading_reads_something_else(translator):
     np.testing.assert_array_equal(default, next(align(translator, PAIRS[:1], Reading(1))).weights)
 
 
-def test_layers_and_heads_that_are_not_there_are_refused(translator):
-    assert reading_of(translator) == Reading(1)
-    assert reading_of(translator, 0, 2, True) == Reading(0, 2, True)
-    with pytest.raises(ConfigError, match=r"no layer 2.* has 2"):
-        reading_of(translator, layer=2)
-    with pytest.raises(ConfigError, match=r"no head 3.* has 3"):
-        reading_of(translator, head=3)
-    with pytest.raises(ConfigError, match="no layer -1"):
-        reading_of(translator, layer=-1)
-
-
-def test_heads_keep_their_numbers_when_others_are_removed(translator):
+def test_heads_keep_their_numbers_when_others_are_removed_and_those_not_there_are_refused(translator):
     fewer = Translator(deepcopy(translator.model), translator.tokenizer)
     last = fewer.model.decoder.blocks[-1].cross_attention
     last.remove([0])
@@ -113,8 +96,16 @@ def test_heads_keep_their_numbers_when_others_are_removed(translator):
     for head in (1, 2):
         one, other = (next(align(each, PAIRS[:1], Reading(1, head))) for each in (translator, fewer))
         np.testing.assert_allclose(one.weights, other.weights, atol=1e-5)
-    with pytest.raises(ConfigError, match="no head 0"):
-        reading_of(fewer, head=0)
+    assert reading_of(translator) == Reading(1)
+    assert reading_of(translator, 0, 2, True) == Reading(0, 2, True)
+    for who, where, said in (
+        (fewer, {"head": 0}, "no head 0"),
+        (translator, {"layer": 2}, "no layer 2.* has 2"),
+        (translator, {"head": 3}, "no head 3.* has 3"),
+        (translator, {"layer": -1}, "no layer -1"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            reading_of(who, **where)
 
 
 def test_readings_are_scored_and_the_best_is_found(translator):

@@ -17,10 +17,10 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.classify.data import read_all, with_marks
 from manyheads.tasks.classify.recipe import ExampleData
 from manyheads.tasks.classify.training import resized
-from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.labelled import Wrapping
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.objectives import classification_loss, compared
+from tests.unit.tasks.tiny import ready
 
 SIZES = {"context": 19, "width": 12, "layers": 2, "heads": 3}
 WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
@@ -29,15 +29,6 @@ WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
 @pytest.fixture(scope="module")
 def tokenizer() -> LanguageTokenizer:
     return with_marks(LanguageTokenizer.train(["the cat sees a tall tree and sleeps"] * 3, 290))
-
-
-def classifier(tokenizer, form="text", names=("bad", "fair", "good")) -> Classifier:
-    body = GPT(GPTConfig(vocabulary=len(tokenizer), **SIZES))
-    model = DecoderClassifier(body, () if form == "choice" else names, form)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return Classifier(model, tokenizer)
 
 
 # Files
@@ -130,26 +121,6 @@ def test_every_tenth_example_is_held_out(tmp_path):
 def test_labels_that_are_numbers_come_in_their_order(tmp_path):
     path = written(tmp_path / "a.tsv", "".join(f"a\t{each}\n" for each in (10, 9, -1, 10)) * 3)
     assert read_all(ExampleData(train=(str(path),))).names == ("-1", "9", "10")
-
-
-@pytest.mark.parametrize(
-    ("task", "form", "columns", "labels", "examples"),
-    [
-        ("SST-2/train", "text", (), 2, 67_349),
-        ("SST-2/dev", "text", (), 2, 872),
-        ("CoLA/train", "text", ("4", "2"), 2, 8551),
-        ("MRPC/train", "pair", (), 2, 3667),
-        ("MRPC/dev", "pair", ("#1 String", "#2 String", "Quality"), 2, 408),
-        ("RTE/train", "pair", (), 2, 2490),
-        ("QNLI/dev", "pair", (), 2, 5463),
-        ("WNLI/train", "pair", (), 2, 635),
-        ("STS-B/dev", "pair", ("sentence1", "sentence2", "score"), None, 1500),
-    ],
-)
-def test_glue_is_read_as_it_is(data_set, task, form, columns, labels, examples):
-    found = read_examples(data_set("glue") / f"{task}.tsv.gz", columns)
-    assert (found.form, len(found.examples), found.empty) == (form, examples, [])
-    assert labels is None or len({example.label for example in found.examples}) == labels
 
 
 # Tokens
@@ -262,41 +233,21 @@ def test_a_grown_model_says_the_same_of_the_tokens_it_knew(model):
     assert resized(model, model.config) is model
 
 
-@pytest.mark.parametrize("form", ["text", "pair", "choice"])
-def test_an_example_gets_the_same_answer_alone_and_among_others(tokenizer, form):
-    model = classifier(tokenizer, form)
-    texts = [" ".join(WORDS[first : first + length]) for first in range(5) for length in (1, 2, 4)]
+@pytest.mark.parametrize("name", ["classifier", "of pairs", "of choices", "decoder's classifier"])
+def test_a_label_is_the_likeliest_and_probabilities_sum_to_one(name):
+    model = ready(name)
+    texts = ["", *(" ".join(WORDS[first : first + length]) for first in range(4) for length in (1, 2, 4))]
     examples = {
-        "text": texts,
-        "pair": list(zip(texts, reversed(texts))),
-        "choice": [(text, texts[place : place + 2 + place % 3]) for place, text in enumerate(texts[:12])],
-    }[form]
-    together = model.probabilities(examples)
-    for example, row in zip(examples, together):
-        alone = model.probabilities([example])[0]
-        assert_close(alone, row[: len(alone)])
-        assert not row[len(alone) :].any()
-    assert together.std(dim=0).max() > 0.01  # and the test can tell
+        "of pairs": list(zip(texts, reversed(texts))),
+        "of choices": [(text, texts[place : place + 2 + place % 3]) for place, text in enumerate(texts[:10])],
+    }.get(name, texts)
+    together, labels = model.probabilities(examples), model(examples)
     assert_close(together.sum(dim=1), torch.ones(len(examples)))
-    labels = model(examples)
+    assert together.std(dim=0).max() > 0.01  # and the test can tell
     assert [label.index for label in labels] == together.argmax(dim=1).tolist()
     assert [label.probability for label in labels] == together.max(dim=1).values.tolist()
-    if form == "choice":
-        assert all(label.name == choices[label.index] for label, (_, choices) in zip(labels, examples))
-    else:
-        assert all(label.name == model.names[label.index] for label in labels)
-
-
-@pytest.mark.parametrize(
-    ("form", "examples"),
-    [("text", [("a", "b")]), ("pair", ["a"]), ("pair", [("a", ["b"])]), ("choice", [("a", "b")]), ("text", "a")],
-)
-def test_what_is_of_another_form_is_refused(tokenizer, form, examples):
-    with pytest.raises(ConfigError):
-        classifier(tokenizer, form).probabilities(examples)
-
-
-def test_nothing_gives_nothing(tokenizer):
-    assert classifier(tokenizer)([]) == []
-    assert classifier(tokenizer).probabilities([]).shape == (0, 3)
-    assert classifier(tokenizer)([""])[0].name in ("bad", "fair", "good")  # an empty text can be labelled too
+    for label, row, example in zip(labels, together, examples):
+        names = example[1] if name == "of choices" else model.names
+        assert label.name == names[label.index]
+        assert not row[len(names) :].any()
+    assert model.probabilities([]).shape == (0, 1 if name == "of choices" else 3)

@@ -5,102 +5,125 @@ from pathlib import Path
 import pytest
 import torch
 
-from manyheads.core.errors import ConfigError, DataError
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.core.errors import CheckpointError, ConfigError, DataError, ManyheadsError
 from manyheads.models.classifier import DecoderClassifier
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
-from manyheads.tasks.answer.use import Answerer
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.forward import called, opened, read, tokens_of
 from manyheads.tasks.inside.look import look_inside
 from manyheads.tasks.inside.walk import walk_through
-from manyheads.tasks.language.use import LanguageModel
-from manyheads.tasks.tag.use import Tagger
 from manyheads.tasks.translate.use import EXTRA_TOKENS, Translator
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
-from manyheads.text.tokenizer import Tokenizer
+from tests.unit.tasks.tiny import (
+    ENCODER,
+    LANGUAGE,
+    NAMES,
+    PREDICTORS,
+    SECOND,
+    TEXT,
+    TRANSLATION,
+    gpt,
+    ready,
+    saved,
+    transformer,
+)
 
-LINES = ["a dog sleeps under the table", "the cat danced", "ein Hund schläft unter dem Tisch"] * 3
-TEXT, SECOND = "the dog danced under a cat", "a table sleeps"
-NAMES = ("bad", "so so", "good")
-LANGUAGE = LanguageTokenizer.train(LINES, 270)
-ENCODER = EncoderTokenizer.train(LINES, 60)
-TRANSLATION = Tokenizer.train(LINES, 300)
-
-
-def gpt() -> GPT:
-    sizes = {"vocabulary": len(LANGUAGE), "context": 61, "width": 15, "layers": 2, "heads": 3}
-    return GPT(GPTConfig(**sizes, end=LANGUAGE.end))
-
-
-def bert(**options) -> Bert:
-    sizes = {"context": 61, "width": 15, "layers": 2, "heads": 3, "separator": ENCODER.separator}
-    return Bert(BertConfig(vocabulary=len(ENCODER), **sizes), **options)
-
-
-def transformer(**changes) -> Transformer:
-    special = {"pad": TRANSLATION.pad, "start": TRANSLATION.start, "end": TRANSLATION.end}
-    sizes = {"vocabulary": len(TRANSLATION), "width": 15, "layers": 1, "heads": 3, "inner": 21}
-    return Transformer(TransformerConfig(**sizes, **special, **changes))
-
-
-MODELS = {
-    "gpt": (gpt, LANGUAGE, [TEXT]),
-    "translator": (transformer, TRANSLATION, [TEXT, SECOND]),
-    "masked": (lambda: MaskedBert(bert().config), ENCODER, ["the [MASK] danced", SECOND]),
-    "classifier": (lambda: BertClassifier(bert(), NAMES), ENCODER, [" the [MASK] danced"]),
-    "of pairs": (lambda: BertClassifier(bert(), NAMES, "pair"), ENCODER, [TEXT, SECOND]),
-    "decoder's classifier": (lambda: DecoderClassifier(gpt(), NAMES, "either"), LANGUAGE, [TEXT, " a cat "]),
-    "tagger": (lambda: BertTagger(bert(pooler=False), NAMES), ENCODER, [" the  dog danced "]),
-    "answerer": (lambda: BertAnswerer(bert(pooler=False)), ENCODER, [TEXT, SECOND]),
-    "embedder": (lambda: BertEmbedder(bert(pooler=False)), ENCODER, [TEXT, SECOND]),
+TEXTS = {
+    **{name: [TEXT, SECOND] for name in ("translator", "encoder", "of pairs", "of numbers", "answerer", "embedder")},
+    **{"gpt": [TEXT], "llama": [TEXT], "masked": ["the [MASK] danced", SECOND], "tagger": [" the  dog danced "]},
+    **{"classifier": [" the [MASK] danced"], "decoder's classifier": [" a <|endoftext|> cat "]},
 }
+both = pytest.mark.parametrize("see", [look_inside, walk_through])
 
 
-PREDICTORS = {
-    "gpt": LanguageModel,
-    "classifier": Classifier,
-    "of pairs": Classifier,
-    "tagger": Tagger,
-    "answerer": Answerer,
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_look_and_walk_read_the_same(tmp_path, name):
-    make, tokenizer, texts = MODELS[name]
-    torch.manual_seed(5)
-    save_model(tmp_path / name, make().eval(), tokenizer, "")
-    who, predictor = opened(tmp_path / name, "cpu")
+@pytest.mark.parametrize("name", TEXTS)
+def test_look_and_walk_read_the_same_of_a_directory_and_of_what_is_ready_to_use(models, name):
+    texts = TEXTS[name]
+    who, predictor = opened(models[name], "cpu")
+    assert (who, type(predictor)) == (name, PREDICTORS[name])
     reading = read(predictor, *texts)
-    assert who == name
-    inside, walk = (see(tmp_path / name, *texts, device="cpu") for see in (look_inside, walk_through))
-    stacks = {"encoder", "decoder"} if name == "translator" else {"self"}
-    assert set(reading.ids) == stacks
+    inside, walk = (see(models[name], *texts, device="cpu") for see in (look_inside, walk_through))
+    assert set(reading.ids) == ({"encoder", "decoder"} if name == "translator" else {"self"})
     for grid, (stack, ids) in zip(walk.sections[0].rows[0], reading.ids.items(), strict=True):
         assert [int(row[0]) for row in grid.cells] == ids
-        assert inside.view(stack).rows == grid.rows == tokens_of(tokenizer, ids)
+        assert inside.view(stack).rows == grid.rows == tokens_of(predictor.tokenizer, ids)
+    again = look_inside(predictor, *texts)
+    assert again.model == PREDICTORS[name].__name__
+    assert {**again.arrays(), "model": name} == inside.arrays()
+    assert walk_through(predictor, *texts).text() == walk.text()
 
 
+ONE = "reads one text; leave the second away"
+
+
+@both
 @pytest.mark.parametrize(
     ("name", "texts", "error", "said"),
     [
-        ("gpt", [TEXT, SECOND], ConfigError, "a language model reads one text; leave the second away"),
-        ("classifier", [TEXT, SECOND], ConfigError, "this model reads one text; leave the second away"),
-        ("tagger", [TEXT, SECOND], ConfigError, "a tagger reads one text; leave the second away"),
+        ("gpt", [TEXT, SECOND], ConfigError, f"a language model {ONE}"),
+        ("llama", [TEXT, SECOND], ConfigError, f"a language model {ONE}"),
+        ("classifier", [TEXT, SECOND], ConfigError, f"this model {ONE}"),
+        ("decoder's classifier", [TEXT, SECOND], ConfigError, f"this model {ONE}"),
+        ("tagger", [TEXT, SECOND], ConfigError, f"a tagger {ONE}"),
         ("of pairs", [TEXT], DataError, "this model compares two texts; give the second behind the first"),
         ("answerer", [TEXT], DataError, "this model reads a question and a text; give the text behind the question"),
     ],
 )
-def test_one_text_in_place_of_two_and_two_in_place_of_one_are_refused(name, texts, error, said):
-    make, tokenizer, _ = MODELS[name]
+def test_one_text_in_place_of_two_and_two_in_place_of_one_are_refused(models, see, name, texts, error, said):
     with pytest.raises(error) as refused:
-        read(PREDICTORS[name](make(), tokenizer), *texts)
+        see(models[name], *texts, device="cpu")
     assert str(refused.value) == said
+
+
+@both
+@pytest.mark.parametrize("name", TEXTS)
+def test_no_text_is_refused(models, see, name):
+    for texts in (("",), (" \n\t", SECOND), (TEXT, ""), (TEXT, " ")):
+        with pytest.raises(DataError, match="the text is empty; give a sentence behind the model, in quotes"):
+            see(models[name], *texts, device="cpu")
+
+
+@both
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "translator"])
+def test_a_text_that_the_model_cannot_read_is_refused_with_both_numbers(models, see, name):
+    tokenizer, texts = opened(models[name], "cpu")[1].tokenizer, [TEXT * 9, *TEXTS[name][1:]]
+    rows = tokenizer.encode(texts)
+    tokens = len(tokenizer.wrapped(*rows) if tokenizer is not LANGUAGE and hasattr(tokenizer, "wrapped") else rows[0])
+    most = 29 if name == "embedder" else 31
+    said = rf"has {tokens} tokens, but the model (reads|sees) {most}; shorten it"
+    with pytest.raises(ManyheadsError, match=said):
+        see(models[name], *texts, device="cpu")
+
+
+@both
+def test_two_texts_that_are_too_long_together_are_refused_by_the_first(models, see):
+    tokens = len(ENCODER.wrapped(*ENCODER.encode([TEXT, TEXT * 4])))
+    with pytest.raises(DataError, match=f"^'{TEXT}' has {tokens} tokens, but the model reads 31; shorten it"):
+        see(models["encoder"], TEXT, TEXT * 4, device="cpu")
+
+
+@both
+@pytest.mark.parametrize("texts", [(TEXT * 5,), (TEXT * 5, "x"), (TEXT, TEXT * 5)])
+def test_a_translator_with_a_table_of_positions_ends_where_that_ends(see, texts):
+    tokens = max(len(row) for row in TRANSLATION.encode(texts))
+    with pytest.raises(DataError, match=rf"has {tokens} tokens, but the model reads 23; shorten it"):
+        see(ready("translator", positions=PositionsConfig(kind="learned", length=23)), *texts)
+
+
+@both
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("gpt", {"layer": 2}, "there is no layer 2; the model has 2, counted from 0"),
+        ("gpt", {"layer": -1}, "there is no layer -1; the model has 2"),
+        ("gpt", {"head": 3}, "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
+        ("llama", {"layer": 1, "head": 6}, "there is no head 6 in layer 1 of self-attention, which has 6"),
+        ("translator", {"layer": 3}, "there is no layer 3; the model has 3"),
+    ],
+)
+def test_layers_and_heads_that_are_not_there_are_refused(models, see, name, options, said):
+    with pytest.raises(ConfigError) as refused:
+        see(models[name], TEXT, **options, device="cpu")
+    assert str(refused.value).startswith(said)
 
 
 def test_a_classifier_of_either_form_reads_one_text_or_two():
@@ -135,14 +158,19 @@ def test_a_space_has_a_mark():
     assert "" not in tokens_of(LANGUAGE, ids)
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+@pytest.mark.parametrize("see", [look_inside, walk_through, lambda source, _: opened(source)])
+def test_what_is_no_model_is_refused(tmp_path, see):
     for nothing in (7, None, gpt()):
         with pytest.raises(ConfigError, match="is no model to look into; give its directory, or a Translator or the"):
-            opened(nothing)
+            see(nothing, TEXT)
+    with pytest.raises(CheckpointError, match="does not exist"):
+        see(tmp_path / "nothing", TEXT)
 
 
 def test_a_model_is_called_by_the_last_part_of_its_path_that_says_something(monkeypatch, tmp_path):
-    (tmp_path / "mine" / "model").mkdir(parents=True)
+    path = saved(tmp_path / "mine" / "model", gpt())
+    for run in (tmp_path / "mine", str(path)):
+        assert look_inside(run, TEXT, device="cpu").model == "mine"
     monkeypatch.chdir(tmp_path / "mine")
     for path, name in ((".", "mine"), ("model", "mine"), ("other", "other"), ("../mine/model", "mine")):
         assert called(Path(path)) == name

@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -11,22 +12,10 @@ from rich.console import Console
 
 from manyheads.core import log
 from manyheads.core.errors import ConfigError, DataError, ManyheadsError
-from manyheads.interop.directory import load_model, save_model
+from manyheads.interop.directory import load_model
 from manyheads.look.heads import heads_off
 from manyheads.look.parts import attentions
-from manyheads.models.bert import (
-    Bert,
-    BertAnswerer,
-    BertClassifier,
-    BertConfig,
-    BertEmbedder,
-    BertTagger,
-    MaskedBert,
-)
-from manyheads.models.classifier import DecoderClassifier
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.bert import BertTagger
 from manyheads.ops.attention import sdpa
 from manyheads.tasks.classify import use as classify
 from manyheads.tasks.classify.use import Classifier
@@ -40,9 +29,7 @@ from manyheads.tasks.inside.importance import (
 )
 from manyheads.tasks.inside.prune import prune
 from manyheads.tasks.translate.use import Translator, score
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
-from manyheads.text.tokenizer import Tokenizer
+from tests.unit.tasks.tiny import MAKERS, TRANSLATION, bert, gpt, made, saved, transformer
 
 PAIRS = [
     ("a dog sleeps under the table", "ein Hund schläft unter dem Tisch"),
@@ -50,69 +37,23 @@ PAIRS = [
     ("a cat sleeps", "eine Katze schläft"),
 ]
 LINES = [line for pair in PAIRS for line in pair] * 3
-NAMES = ("bad", "good")
-LANGUAGE = LanguageTokenizer.train(LINES, 270)
-ENCODER = EncoderTokenizer.train(LINES, 60)
-TRANSLATION = Tokenizer.train(LINES, 300)
+LABELS = ("bad", "good")
 USELESS = 1  # the head of the last layer that is made so
-
-
-def gpt() -> GPT:
-    sizes = {"vocabulary": len(LANGUAGE), "context": 31, "width": 15, "layers": 2, "heads": 3}
-    return GPT(GPTConfig(**sizes, end=LANGUAGE.end))
-
-
-def llama() -> Llama:
-    sizes = {"vocabulary": len(LANGUAGE), "context": 31, "width": 24, "layers": 2, "heads": 4, "inner": 21}
-    return Llama(LlamaConfig(**sizes, key_value_heads=2, end=LANGUAGE.end))
-
-
-def bert(**options) -> Bert:
-    sizes = {"context": 31, "width": 15, "layers": 2, "heads": 3, "separator": ENCODER.separator}
-    return Bert(BertConfig(vocabulary=len(ENCODER), **sizes), **options)
-
-
-def transformer() -> Transformer:
-    special = {"pad": TRANSLATION.pad, "start": TRANSLATION.start, "end": TRANSLATION.end}
-    sizes = {"vocabulary": len(TRANSLATION), "width": 15, "layers": 1, "decoder_layers": 2, "heads": 3, "inner": 21}
-    return Transformer(TransformerConfig(**sizes, **special))
-
-
-MAKERS = {
-    "translator": transformer,
-    "gpt": gpt,
-    "llama": llama,
-    "masked": lambda: MaskedBert(bert().config),
-    "classifier": lambda: BertClassifier(bert(), NAMES, "text"),
-    "of pairs": lambda: BertClassifier(bert(), NAMES, "pair"),
-    "of numbers": lambda: BertClassifier(bert(), (), "pair"),
-    "of choices": lambda: BertClassifier(bert(), (), "choice"),
-    "decoder's classifier": lambda: DecoderClassifier(gpt(), NAMES, "text"),
-    "tagger": lambda: BertTagger(bert(pooler=False), ("O", "B-X")),
-    "answerer": lambda: BertAnswerer(bert(pooler=False)),
-    "embedder": lambda: BertEmbedder(bert(pooler=False)),
-}
 MEASURES = {"tagger": "accuracy", "answerer": "F1", "embedder": "Spearman"}
-every_model = pytest.mark.parametrize("name", MAKERS)
+SCORED = [name for name in MAKERS if name != "encoder"]
+every_model = pytest.mark.parametrize("name", SCORED)
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> dict[str, Path]:
     """Each with a head of its last layer whose output nothing reads."""
     folder, found = tmp_path_factory.mktemp("models"), {}
-    for name, make in MAKERS.items():
-        torch.manual_seed(13)
-        model = make()
-        body = getattr(model, "body", model)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(0.4 * torch.randn_like(parameter))
-            module = attentions(model)[-1].module
-            width = module.value_width
-            module.output.weight[:, USELESS * width : (USELESS + 1) * width] = 0.0
-        tokenizer = {Transformer: TRANSLATION, Bert: ENCODER}.get(type(body), LANGUAGE)
-        found[name] = folder / name
-        save_model(found[name], model.eval(), tokenizer, "# A model\n")
+    special = {"tagger": BertTagger(bert(pooler=False), ("O", "B-X")), "translator": transformer(decoder_layers=2)}
+    for name in SCORED:
+        model = made(special.get(name, name), scale=0.4)
+        module = attentions(model)[-1].module
+        module.output.weight.data.unflatten(1, (module.heads, -1))[:, USELESS] = 0.0
+        found[name] = saved(folder / name, model)
     return found
 
 
@@ -132,7 +73,7 @@ def data(tmp_path_factory) -> dict[str, dict]:
         "target.txt": "".join(f"{other}\n" for _, other in PAIRS),
         "pairs.jsonl": "".join(json.dumps({"source": one, "target": other}) + "\n" for one, other in PAIRS),
         "text.txt": ". ".join(line for line in LINES) + ".\n",
-        "labels.tsv": "text\tlabel\n" + "".join(f"{one}\t{NAMES[len(one) % 2]}\n" for one in LINES[:5]),
+        "labels.tsv": "text\tlabel\n" + "".join(f"{one}\t{LABELS[len(one) % 2]}\n" for one in LINES[:5]),
         "pairs.tsv": "sentence1\tsentence2\tlabel\n" + "".join(f"{one}\t{two}\tgood\n" for one, two in PAIRS),
         "numbers.tsv": "sentence1\tsentence2\tscore\n"
         + "".join(f"{one}\t{two}\t{number}.5\n" for number, (one, two) in enumerate([*PAIRS, ("a dog", "the table")])),
@@ -200,21 +141,15 @@ def test_each_score_is_that_of_the_model_with_the_head_off(models, data, name):
 
 
 def test_a_score_of_which_more_is_better_is_lost_when_it_falls():
+    """And heads are written as prune takes them."""
     model = gpt().eval()
-    numbers = iter([50.0, 40.0, 55.0, 50.0, 49.0, 51.0, 20.0])
-    found = rank_heads(Measure("BLEU", model, lambda: next(numbers), more_is_better=True))
-    assert found.whole == 50.0
-    assert [(head.name, head.lost) for head in found.heads] == [
-        *(("1.2", 30.0), ("0.0", 10.0), ("1.0", 1.0), ("0.2", 0.0), ("1.1", -1.0), ("0.1", -5.0)),
-    ]
-    numbers = iter([5.0, 4.0, 5.5, 5.0, 4.9, 5.1, 2.0])
-    found = rank_heads(Measure("loss", model, lambda: next(numbers)))
-    assert [head.name for head in found.heads] == ["0.1", "1.1", "0.2", "1.0", "0.0", "1.2"]
-
-
-def test_heads_are_written_as_prune_takes_them():
-    assert HeadImportance("self", 0, 3, 1.0, 0.5).name == "0.3"
-    assert HeadImportance("cross", 2, 1, 1.0, 0.5).name == "cross.2.1"
+    names, lost = ["1.2", "0.0", "1.0", "0.2", "1.1", "0.1"], [30.0, 10.0, 1.0, 0.0, -1.0, -5.0]
+    for more in (True, False):
+        numbers = iter([50.0, 40.0, 55.0, 50.0, 49.0, 51.0, 20.0])
+        found = rank_heads(Measure("any", model, lambda numbers=numbers: next(numbers), more_is_better=more))
+        assert found.whole == 50.0
+        assert [head.name for head in found.heads] == (names if more else names[::-1])
+        assert [head.lost for head in found.heads] == (lost if more else [-each for each in reversed(lost)])
 
 
 def test_heads_that_were_removed_are_not_ranked(models, data, tmp_path):
@@ -293,28 +228,21 @@ def test_a_translator_s_run_is_measured_on_its_own_validation_set(models, data, 
     assert measure_of(run, pairs=[tmp_path / "one.tsv"], device="cpu").score() != own
 
 
-def test_the_loss_of_labels_is_their_negative_log_likelihood(models, data):
-    classifier = Classifier.load(models["classifier"], device="cpu")
+def test_the_loss_is_the_negative_log_likelihood_of_labels_and_the_squared_error_of_numbers(models, data):
+    def loss(name: str) -> float:
+        return measure_of(models[name], **data[name], device="cpu").score()
+
+    classifier, numbers, choices = (
+        Classifier.load(models[name], device="cpu") for name in ("classifier", "of numbers", "of choices")
+    )
     texts = LINES[:5]
-    right = [len(text) % 2 for text in texts]
-    probabilities = classifier.probabilities(texts)[range(5), right]
-    measure = measure_of(models["classifier"], **data["classifier"], device="cpu")
-    assert measure.score() == pytest.approx(float(-probabilities.log().mean()))
-
-
-def test_the_loss_of_numbers_is_their_squared_error(models, data):
-    classifier = Classifier.load(models["of numbers"], device="cpu")
-    found = classifier([*PAIRS, ("a dog", "the table")])
+    chances = classifier.probabilities(texts)[range(5), [len(text) % 2 for text in texts]]
+    assert loss("classifier") == pytest.approx(float(-chances.log().mean()))
+    chances = choices.probabilities([(one, (two, "the table")) for one, two in PAIRS])[range(3), [0, 1, 0]]
+    assert loss("of choices") == pytest.approx(float(-chances.log().mean()))
+    found = numbers([*PAIRS, ("a dog", "the table")])
     expected = sum((number - (place + 0.5)) ** 2 for place, number in enumerate(found)) / 4
-    measure = measure_of(models["of numbers"], **data["of numbers"], device="cpu")
-    assert measure.score() == pytest.approx(expected, rel=1e-5)
-
-
-def test_the_loss_of_choices_is_that_of_the_right_ones(models, data):
-    classifier = Classifier.load(models["of choices"], device="cpu")
-    probabilities = classifier.probabilities([(one, (two, "the table")) for one, two in PAIRS])[range(3), [0, 1, 0]]
-    measure = measure_of(models["of choices"], **data["of choices"], device="cpu")
-    assert measure.score() == pytest.approx(float(-probabilities.log().mean()))
+    assert loss("of numbers") == pytest.approx(expected, rel=1e-5)
 
 
 # What cannot be
@@ -377,23 +305,8 @@ def test_examples_without_a_text_are_left_out_and_warned_of(models, data, tmp_pa
     assert said == [f"{path}: 1 examples with an empty text are left out"]
 
 
-def test_sources_without_targets(models, data):
-    given = data["translator"]
-    with pytest.raises(DataError, match="1 source files but 0 target files"):
-        measure_of(models["translator"], source=given["source"], device="cpu")
-    with pytest.raises(DataError, match="0 source files but 1 target files"):
-        measure_of(models["translator"], target=given["target"], device="cpu")
-
-
-@pytest.mark.parametrize("name", [name for name in MAKERS if name != "translator"])
-def test_a_file_that_is_not_there(models, data, tmp_path, name):
-    (kind,) = data[name]
-    with pytest.raises(DataError, match="is not there"):
-        measure_of(models[name], **{kind: [str(tmp_path / "nothing.tsv")]}, device="cpu")
-
-
 @every_model
-def test_a_file_with_nothing_in_it(models, data, tmp_path, name):
+def test_a_file_that_is_not_there_or_has_nothing_in_it_or_stands_alone(models, data, tmp_path, name):
     given = {}
     for kind, (path,) in data[name].items():
         empty = tmp_path / f"{kind}{Path(path).suffix}"
@@ -401,53 +314,55 @@ def test_a_file_with_nothing_in_it(models, data, tmp_path, name):
         given[kind] = [str(empty)]
     with pytest.raises(ManyheadsError):
         measure_of(models[name], **given, device="cpu").score()
-
-
-def test_a_label_that_the_model_has_not_is_named_with_its_line(models, tmp_path):
-    path = tmp_path / "labels.tsv"
-    path.write_text("text\tlabel\na dog\tgood\nthe cat\tugly\n")
-    with pytest.raises(DataError) as refused:
-        measure_of(models["classifier"], data=[path], device="cpu")
-    assert str(refused.value) == (
-        f"{path}, line 3: the label 'ugly' is not among those of the training examples (bad, good); "
-        "mend the line or add examples of it"
-    )
-
-
-def test_a_number_that_is_none_is_named_with_its_line(models, tmp_path):
-    path = tmp_path / "numbers.tsv"
-    path.write_text("sentence1\tsentence2\tscore\na dog\ta cat\t1.5\nthe cat\ta dog\tmany\n")
-    for name in ("of numbers", "embedder"):
-        with pytest.raises(DataError, match=r"numbers\.tsv, line 3: 'many' is not a number"):
-            measure_of(models[name], data=[path], device="cpu")
-
-
-def test_a_tag_that_the_model_has_not_is_named_with_its_file(models, tmp_path):
-    path = tmp_path / "tags.txt"
-    path.write_text("a O\ndog B-Y\n")
-    with pytest.raises(DataError, match="B-Y") as refused:
-        measure_of(models["tagger"], data=[path], device="cpu").score()
-    assert str(refused.value).startswith(str(path))
+    if name != "translator":
+        with pytest.raises(DataError, match="is not there"):
+            measure_of(models[name], **{kind: [str(tmp_path / "nothing.tsv")] for kind in given}, device="cpu")
+        return
+    with pytest.raises(DataError, match="1 source files but 0 target files"):
+        measure_of(models[name], source=data[name]["source"], device="cpu")
+    with pytest.raises(DataError, match="0 source files but 1 target files"):
+        measure_of(models[name], target=data[name]["target"], device="cpu")
 
 
 @pytest.mark.parametrize(
-    ("name", "other"), [("classifier", "of pairs"), ("of pairs", "classifier"), ("classifier", "of choices")]
+    ("name", "other"), [*permutations(["classifier", "of pairs"], 2), *permutations(["classifier", "of choices"], 2)]
 )
 def test_examples_of_another_form_are_refused(models, data, name, other):
     with pytest.raises(DataError, match=r"is of the form \w+, but the model takes the form \w+"):
         measure_of(models[name], **data[other], device="cpu")
 
 
-def test_a_classifier_of_choices_refuses_texts_with_labels(models, data):
-    with pytest.raises(DataError, match="is of the form text, but the model takes the form choice"):
-        measure_of(models["of choices"], **data["classifier"], device="cpu")
+NOT_A_NUMBER = (
+    "sentence1\tsentence2\tscore\na dog\ta cat\t1.5\nthe cat\ta dog\tmany\n",
+    ", line 3: 'many' is not a number",
+)
 
 
-def test_texts_alone_have_no_similarity(models, tmp_path):
-    path = tmp_path / "numbers.tsv"
-    path.write_text("text\tscore\na dog\t1.5\nthe cat\t3.5\na table\t2.0\n")
-    with pytest.raises(DataError, match="is of the form text; similarity is scored on two texts and a number"):
-        measure_of(models["embedder"], data=[path], device="cpu")
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (
+            "classifier",
+            "text\tlabel\na dog\tgood\nthe cat\tugly\n",
+            ", line 3: the label 'ugly' is not among those of the training examples (bad, so so, good); "
+            "mend the line or add examples of it",
+        ),
+        ("of numbers", *NOT_A_NUMBER),
+        ("embedder", *NOT_A_NUMBER),
+        ("tagger", "a\tO\ndog\tB-Y\n", ", in the sentence from line 1 on: the label 'B-Y'"),
+        (
+            "embedder",
+            "text\tscore\na dog\t1.5\nthe cat\t3.5\na table\t2.0\n",
+            " is of the form text; similarity is scored on two texts and a number",
+        ),
+    ],
+)
+def test_what_the_model_cannot_be_scored_on_is_named_with_its_file_and_line(models, tmp_path, name, content, said):
+    path = tmp_path / "data.tsv"
+    path.write_text(content)
+    with pytest.raises(DataError) as refused:
+        measure_of(models[name], data=[path], device="cpu").score()
+    assert str(refused.value).startswith(f"{path}{said}")
 
 
 # As a table and a figure

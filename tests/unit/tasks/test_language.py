@@ -1,5 +1,6 @@
 import pytest
 import torch
+from helpers import randomised
 
 from manyheads.core.errors import ConfigError
 from manyheads.generate.sample import Sampling
@@ -14,13 +15,6 @@ CONTEXT = 13
 GREEDY = Sampling(temperature=0.0)
 PROMPTS = ["the cat", "a", "", "the dög sees the cat", "sleeps"]
 SIZES = {"context": CONTEXT, "width": 12, "layers": 2}
-
-
-def randomised(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +79,6 @@ def test_completions_together_are_those_alone(tokenizer, family, sampling):
     assert all((row[0] == row[1]) is (sampling is GREEDY) for row in together)
 
 
-def test_more_prompts_than_fit_one_batch_keep_their_order(model, monkeypatch):
-    options = {"tokens": 5, "samples": 2}
-    whole = model.complete(PROMPTS, **options)
-    monkeypatch.setattr("manyheads.tasks.language.use.ROWS_AT_ONCE", 4)
-    assert model.complete(PROMPTS, **options) == whole
-
-
 def test_a_completion_says_why_it_ended(model):
     length = model.complete(["the cat"], tokens=6, sampling=GREEDY)[0][0]
     assert length == Completion("the cat", length.text, 6, "length")
@@ -111,11 +98,6 @@ def test_rows_that_no_text_has_are_never_said(tokenizer):
     assert all(each.tokens == 30 or each.reason == "end" for row in found for each in row)
     assert model.special.banned == tuple(range(len(tokenizer), len(tokenizer) + 400))
     assert isinstance(model.search(["the cat"], tokens=5)[0], str)
-
-
-def test_every_end_of_a_llama_ends_a_text(tokenizer):
-    model = made(tokenizer, "llama", other_ends=tuple(range(1, len(tokenizer))))  # whatever it says
-    assert model.complete(["the cat"], tokens=6) == [[Completion("the cat", "", 0, "end")]]
 
 
 @pytest.mark.parametrize("family", ["gpt", "llama"])
@@ -143,18 +125,16 @@ def test_a_row_of_ids_is_gone_on_with_up_to_any_end_and_without_it(tokenizer):
     assert ended.continued(ids, 6) == found[:other]
     everything = made(tokenizer, "llama", other_ends=tuple(range(1, len(tokenizer))))
     assert everything.continued(ids, 6) == []
+    assert everything.complete(["the cat"], tokens=6) == [[Completion("the cat", "", 0, "end")]]
 
 
-def test_an_empty_prompt_stands_behind_the_end_of_a_text(model, tokenizer):
+def test_an_empty_prompt_stands_behind_the_end_of_a_text_unless_the_tokenizer_has_a_template(model, tokenizer):
     assert model.encode(["", "a"]) == [[tokenizer.end], tokenizer.encode(["a"])[0]]
     assert model.encode(["a<|endoftext|>"])[0][-1] == tokenizer.end  # special tokens can be asked for
-
-
-def test_a_tokenizers_own_template_is_put_around_a_prompt(tokenizer):
     wrapped = tokenizer.with_special(["<s>", "<delimiter>"]).with_template(["<s>", "$A", "<delimiter>"])
-    model = made(wrapped)
     before, behind = wrapped.id_of("<s>"), wrapped.id_of("<delimiter>")
-    assert model.encode(["the cat", ""]) == [[before, *tokenizer.encode(["the cat"])[0], behind], [before, behind]]
+    ids = tokenizer.encode(["the cat"])[0]
+    assert made(wrapped).encode(["the cat", ""]) == [[before, *ids, behind], [before, behind]]
 
 
 def test_prompts_may_fill_the_context_and_no_more(model):
@@ -202,8 +182,6 @@ def test_what_cannot_be_asked_is_refused(model):
             model.complete(["a"], **options)
     with pytest.raises(ConfigError, match="both must be at least 1"):
         model.search(["a"], beam=0)
-    with pytest.raises(ConfigError, match="a list of prompts, not one string"):
-        model.complete("the cat")
     with pytest.raises(ConfigError, match="top-p is 2"):
         model.generate("a", top_p=2)
 

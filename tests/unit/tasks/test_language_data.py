@@ -1,5 +1,4 @@
 import json
-import shutil
 
 import pytest
 
@@ -45,7 +44,11 @@ def test_the_last_tenth_of_the_text_is_held_out(text, tmp_path):
     assert (len(prepared.train), len(prepared.valid)) == (int(count * 0.9), count - int(count * 0.9))
     assert text_in(prepared, prepared.train) == whole[: int(count * 0.9)]
     assert text_in(prepared, prepared.valid) == whole[int(count * 0.9) :]
-    assert ids_of(prepared.valid)[-1] == prepared.processor.end
+    (tmp_path / "other.txt").write_text("a" * 40, encoding="utf-8")  # documents end with the end of a text
+    data = TextData(text=(str(tmp_path / "*.txt"),), tokenizer="characters")
+    prepared = prepare("language", data, CONTEXT, tmp_path / "two")
+    ids = [*ids_of(prepared.train), *ids_of(prepared.valid)]
+    assert [place for place, each in enumerate(ids) if each == prepared.processor.end] == [40, 41 + len(whole)]
 
 
 def test_what_is_not_validated_on_is_trained_on(text, tmp_path):
@@ -128,40 +131,6 @@ def test_the_tokenizer_directory_is_a_tokenizer(text, pairs, tmp_path):
     assert paired.encode_wrapped([("source 3", "target 3")]) == [[*a, paired.id_of(DELIMITER), *b]]
 
 
-@pytest.mark.parametrize("kind", ["text", "pairs"])
-def test_what_is_prepared_once_is_not_read_again(request, tmp_path, kind):
-    path = request.getfixturevalue(kind)
-    data = TextData(**{kind: (str(path),)})
-    first = prepare("language", data, 41, tmp_path / "run")
-    path.unlink()
-    again = prepare("language", data, 41, tmp_path / "run")
-    assert len(again.processor) == len(first.processor)
-    for one, other in ((first.train, again.train), (first.valid, again.valid)):
-        assert (ids_of(one) == ids_of(other)) if kind == "text" else (sides(first, one) == sides(again, other))
-    with pytest.raises(DataError, match="is not there"):  # and the test can tell
-        prepare("language", data, 41, tmp_path / "another")
-
-
-def test_what_was_half_prepared_is_prepared_anew(text, tmp_path):
-    data = TextData(text=(str(text),), tokenizer="characters")
-    prepare("language", data, CONTEXT, tmp_path / "run")
-    shutil.rmtree(tmp_path / "run" / "data")
-    text.write_text("xyz " * 60, encoding="utf-8")
-    prepared = prepare("language", data, CONTEXT, tmp_path / "run")
-    assert text_in(prepared, prepared.train).startswith("xyz xyz")
-
-
-def test_documents_end_with_the_end_of_a_text(tmp_path):
-    for name in ("a", "b"):
-        (tmp_path / f"{name}.txt").write_text(name * 40, encoding="utf-8")
-    prepared = prepare(
-        "language", TextData(text=(str(tmp_path / "?.txt"),), tokenizer="characters"), 5, tmp_path / "run"
-    )
-    end = prepared.processor.end
-    ids = [*ids_of(prepared.train), *ids_of(prepared.valid)]
-    assert [place for place, each in enumerate(ids) if each == end] == [40, 81]
-
-
 def test_a_tokenizer_that_ends_no_text_cannot_learn_pairs(pairs, tmp_path):
     made = LanguageTokenizer.train([LETTERS] * 3, 270)
     made.save(tmp_path / "made")
@@ -170,23 +139,6 @@ def test_a_tokenizer_that_ends_no_text_cannot_learn_pairs(pairs, tmp_path):
     data = TextData(pairs=(str(pairs),), tokenizer=str(tmp_path / "endless.json"))
     with pytest.raises(ConfigError, match="no token that ends a text"):
         prepare("language", data, 41, tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"text": ("a",), "pairs": ("b",)}, "both data.text and data.pairs"),
-        ({"valid": ("a",)}, "data.valid is given without data.text"),
-        ({"valid_pairs": ("a",)}, "data.valid_pairs is given without data.pairs"),
-        ({"pairs": ("a",), "fields": ("1",)}, "data.fields names 1 fields"),
-        ({"learn": "source"}, "data.learn is 'source'"),
-        ({"rows": 0}, "data.rows is 0"),
-        ({"valid_tokens": 0}, "data.valid_tokens is 0"),
-    ],
-)
-def test_data_that_cannot_be_is_refused(fields, sentence):
-    with pytest.raises(ConfigError, match=sentence):
-        TextData(**fields)
 
 
 def test_files_are_looked_for_without_being_read(tmp_path):

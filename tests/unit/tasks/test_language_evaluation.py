@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 import torch
+from helpers import randomised
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.documents import Piece
@@ -27,10 +28,7 @@ def tokenizer() -> LanguageTokenizer:
 @pytest.fixture
 def model(tokenizer) -> LanguageModel:
     body = GPT(GPTConfig(vocabulary=len(tokenizer), end=tokenizer.end, context=CONTEXT, width=12, layers=2, heads=3))
-    with torch.no_grad():
-        for parameter in body.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return LanguageModel(body, tokenizer)
+    return LanguageModel(randomised(body), tokenizer)
 
 
 def one_by_one(model: LanguageModel, ids: list[int], stride: int) -> float:

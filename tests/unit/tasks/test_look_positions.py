@@ -5,18 +5,11 @@ import pytest
 import torch
 
 from manyheads.core.errors import CheckpointError, ConfigError
-from manyheads.interop.directory import save_model
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.llama import Llama, LlamaConfig
-from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.ops import relative, rotary
 from manyheads.ops.sinusoid import sinusoid
 from manyheads.tasks.inside.positions import draw_positions, position_arrays
-from manyheads.text.language import LanguageTokenizer
-from manyheads.text.tokenizer import Tokenizer
-
-LINES = ["the cat danced", "the dog sees the old tree", "a bird"] * 3
+from tests.unit.tasks import tiny
 
 
 @pytest.fixture(scope="module")
@@ -25,22 +18,8 @@ def saved(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models")
 
     def made(family: str, **positions) -> tuple[Path, torch.nn.Module]:
-        torch.manual_seed(5)
-        where = PositionsConfig(**positions)
-        if family == "translator":
-            tokenizer = Tokenizer.train(LINES, 280)
-            special = {"pad": tokenizer.pad, "start": tokenizer.start, "end": tokenizer.end}
-            sizes = {"vocabulary": len(tokenizer), "width": 12, "heads": 3, "layers": 1, "inner": 7}
-            model = Transformer(TransformerConfig(**sizes, **special, positions=where))
-        else:
-            tokenizer = LanguageTokenizer.train(LINES, 280)
-            sizes = {"vocabulary": len(tokenizer), "width": 12, "heads": 3, "layers": 2, "inner": 8, "context": 20}
-            configs = {"gpt": (GPT, GPTConfig), "llama": (Llama, LlamaConfig)}
-            model_class, config_class = configs[family]
-            model = model_class(config_class(**sizes, positions=where))
-        path = directory / f"{family}-{'-'.join(map(str, positions.values()))}"
-        save_model(path, model.eval(), tokenizer, "# A model\n")
-        return path, model
+        model = tiny.made(family, width=12, heads=3, positions=PositionsConfig(**positions))
+        return tiny.saved(directory / f"{family}-{'-'.join(map(str, positions.values()))}", model), model
 
     return made
 
@@ -64,13 +43,14 @@ def test_a_picture_is_drawn_where_it_is_asked_for(tmp_path, name, begins):
         assert "alibi" in written
 
 
-def test_a_model_shows_its_own_learned_table(saved):
+def test_a_model_shows_its_own_learned_table_beside_others_in_the_order_asked_for(saved):
     path, model = saved("gpt", kind="learned")
-    arrays = position_arrays([], model=path)
-    assert list(arrays) == ["learned"]
-    np.testing.assert_allclose(arrays["learned"]["encoding"], model.positions.table.weight.detach().numpy(), rtol=1e-6)
-    assert np.shape(arrays["learned"]["similarity"]) == (20, 20)
-    assert len(position_arrays(["learned"], positions=7, model=path)["learned"]["encoding"]) == 7
+    table = model.positions.table.weight.detach().numpy()
+    for kinds, positions in (([], None), (["learned"], 7), (["alibi", "own", "rotary", "learned"], 7)):
+        arrays = position_arrays(kinds, model=path, **({} if positions is None else {"positions": positions}))
+        assert list(arrays) == (["alibi", "learned", "rotary"] if len(kinds) > 1 else ["learned"])
+        np.testing.assert_allclose(arrays["learned"]["encoding"], table[:positions], rtol=1e-6)
+        assert np.shape(arrays["learned"]["similarity"]) == (positions or 31, positions or 31)
 
 
 def test_both_sides_of_a_translator_show_what_they_learned(saved, tmp_path):
@@ -115,34 +95,23 @@ def test_other_kinds_are_shown_in_the_sizes_of_the_model(saved):
     np.testing.assert_allclose(arrays["ntk"]["wavelengths"]["unscaled"], arrays["rotary"]["wavelengths"])
 
 
-def test_a_model_s_own_stand_beside_others_in_the_order_asked_for(saved):
-    path, model = saved("gpt", kind="learned")
-    arrays = position_arrays(["alibi", "own", "rotary", "learned"], positions=7, model=path)
-    assert list(arrays) == ["alibi", "learned", "rotary"]
-    table = model.positions.table.weight[:7].detach().numpy()
-    np.testing.assert_allclose(arrays["learned"]["encoding"], table, rtol=1e-6)
-
-
-def test_what_cannot_be_is_one_sentence(saved, tmp_path):
-    out = tmp_path / "a.png"
-    with pytest.raises(ConfigError, match=r"^own are the positions of a model; give one$"):
-        draw_positions(["alibi", "own"], out=out)
-    with pytest.raises(
-        ConfigError, match=r"no positions are called 'cosine'; choose from sinusoidal, learned, .*llama3"
-    ):
-        draw_positions(["rotary", "cosine"], out=out)
-    with pytest.raises(ConfigError, match=r"learned positions .* give a trained model"):
-        draw_positions(["learned"], out=out)
-    with pytest.raises(ConfigError, match=r"name the positions to draw, from sinusoidal, .* or give a model"):
-        draw_positions([], out=out)
+@pytest.mark.parametrize(
+    ("kinds", "model", "said"),
+    [
+        (["alibi", "own"], None, "^own are the positions of a model; give one$"),
+        (["rotary", "cosine"], None, "no positions are called 'cosine'; choose from sinusoidal, learned, .*llama3"),
+        (["learned"], None, "learned positions .* give a trained model"),
+        ([], None, "name the positions to draw, from sinusoidal, .* or give a model"),
+        (["learned"], {"family": "llama", "kind": "rotary"}, "are rotary; there are no learned ones to see"),
+        ([], {"family": "gpt", "kind": "none"}, "positions none tell a model nothing"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(saved, tmp_path, kinds, model, said):
+    path = model and saved(**model)[0]
+    with pytest.raises(ConfigError, match=said):
+        draw_positions(kinds, model=path, out=tmp_path / "a.png")
     with pytest.raises(ConfigError, match=r"a\.gif must end in \.png or \.svg"):
-        draw_positions(["nothing"], out=tmp_path / "a.gif")
+        draw_positions(kinds, model=path, out=tmp_path / "a.gif")
     with pytest.raises(CheckpointError, match="does not exist"):
-        draw_positions([], model=tmp_path / "nowhere", out=out)
-    path, _ = saved("llama", kind="rotary")
-    with pytest.raises(ConfigError, match="are rotary; there are no learned ones to see"):
-        draw_positions(["learned"], model=path, out=out)
-    path, _ = saved("gpt", kind="none")
-    with pytest.raises(ConfigError, match="positions none tell a model nothing"):
-        draw_positions([], model=path, out=out)
+        draw_positions([], model=tmp_path / "nowhere", out=tmp_path / "a.png")
     assert not list(tmp_path.iterdir())

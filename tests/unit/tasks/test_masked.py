@@ -1,7 +1,6 @@
 """Hidden words: what is guessed and how it is scored, the data of pre-training, and the recipes it follows."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +8,15 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
+from helpers import randomised
 from tokenizers import models
 from torch.testing import assert_close
 
-from manyheads.core.errors import CheckpointError, ConfigError, DataError
+from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batches
 from manyheads.data.ragged import Store
 from manyheads.data.sentences import sentence_store
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import PRESETS, Bert, BertClassifier, BertConfig, MaskedBert
+from manyheads.models.bert import PRESETS, BertConfig, MaskedBert
 from manyheads.tasks.masked.data import batches_of, longest_sentence
 from manyheads.tasks.masked.recipe import MaskedData, MaskedRecipe
 from manyheads.tasks.masked.training import TASK
@@ -39,13 +38,6 @@ HIDDEN = [
 ]
 
 
-def randomised(model):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    return model
-
-
 @pytest.fixture(scope="module")
 def tokenizer() -> EncoderTokenizer:
     return EncoderTokenizer.train([TEXT] * 3, 60)
@@ -65,16 +57,6 @@ def filler(tokenizer) -> Filler:
     return made(tokenizer)
 
 
-def close(found: list[list[list[Guess]]], expected: list[list[list[Guess]]]) -> None:
-    """The same words, with the same probabilities up to the order of sums."""
-    assert [[[each.word for each in place] for place in text] for text in found] == [
-        [[each.word for each in place] for place in text] for text in expected
-    ]
-    for text, other in zip(found, expected, strict=True):
-        for place, same in zip(text, other, strict=True):
-            assert_close([each.probability for each in place], [each.probability for each in same])
-
-
 # Guessing
 
 
@@ -89,22 +71,10 @@ def test_guesses_are_the_largest_of_the_logits_where_words_are_hidden(filler, to
         [Guess(*each) for each in zip(tokenizer.pieces(row), chances)]
         for row, chances in zip(best.indices.tolist(), best.values.tolist())
     ]
-    close(filler([text], 3), [expected])
+    (found,) = filler([text], 3)
+    assert [[each.word for each in place] for place in found] == [[each.word for each in place] for place in expected]
+    assert_close([[each.probability for each in place] for place in found], best.values.tolist())
     assert expected[0] != expected[1]  # and the test can tell
-
-
-def test_texts_together_are_guessed_as_each_alone_and_keep_their_order(filler):
-    together = filler(HIDDEN, 4)
-    assert [len(places) for places in together] == [1, 1, 2, 1, 1, 3]
-    close(together, [filler([text], 4)[0] for text in HIDDEN])
-    assert len({places[0][0] for places in together}) > 3  # and the test can tell
-    close(filler(HIDDEN[::-1], 4), together[::-1])
-
-
-def test_more_texts_than_fit_one_batch_keep_their_order(filler, monkeypatch):
-    whole = filler(HIDDEN)
-    monkeypatch.setattr("manyheads.tasks.masked.use.CELLS_AT_ONCE", 15)
-    close(filler(HIDDEN), whole)
 
 
 def test_probabilities_of_all_words_sum_to_one_the_likeliest_first(filler, tokenizer):
@@ -115,10 +85,6 @@ def test_probabilities_of_all_words_sum_to_one_the_likeliest_first(filler, token
     assert sum(chances) == pytest.approx(1, abs=1e-5)
     assert chances == sorted(chances, reverse=True)
     assert {each.word for each in places[0]} == set(tokenizer.pieces(list(range(len(tokenizer)))))
-
-
-def test_no_text_at_all_is_no_guess(filler):
-    assert filler([]) == []
 
 
 def test_a_hidden_word_is_written_as_the_tokenizer_writes_it(filler, tokenizer, tmp_path):
@@ -168,8 +134,6 @@ def test_a_text_may_fill_the_model_and_no_more(filler):
 
 
 def test_what_cannot_be_guessed_is_refused(filler, tokenizer):
-    with pytest.raises(ConfigError, match="a filler takes a list of texts, not one string"):
-        filler("a [MASK]")
     for count in (0, -3):
         with pytest.raises(ConfigError, match=f"{count} guesses are no guess; ask for at least 1"):
             filler(["a [MASK]"], count)
@@ -181,21 +145,6 @@ def test_what_cannot_be_guessed_is_refused(filler, tokenizer):
 def maskless() -> EncoderTokenizer:
     words = {word: each for each, word in enumerate(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"))}
     return EncoderTokenizer(tokenizers.Tokenizer(models.WordPiece(words, unk_token="[UNK]")))
-
-
-def test_a_tokenizer_that_can_hide_nothing_fills_nothing():
-    with pytest.raises(ConfigError, match="has no token that hides a word"):
-        made(maskless())
-
-
-def test_a_model_directory_and_its_run_open_alike_and_a_classifier_does_not(tokenizer, tmp_path):
-    filler = made(tokenizer, next_sentence=True)
-    save_model(tmp_path / "model", filler.model, tokenizer, "card")
-    for path in (tmp_path, str(tmp_path / "model")):
-        assert Filler.load(path, device="cpu")(HIDDEN) == filler(HIDDEN)
-    save_model(tmp_path / "other", BertClassifier(Bert(config_of(tokenizer)), ("a", "b")), tokenizer, "")
-    with pytest.raises(CheckpointError, match=r"a classifier \(bert\); a masked language model \(BERT\) is asked for"):
-        Filler.load(tmp_path / "other")
 
 
 # Scores
@@ -292,22 +241,18 @@ def test_a_text_is_scored_the_same_each_time_and_by_what_the_model_knows(tokeniz
     assert score_masked(made(tokenizer, next_sentence=follows), [str(path)]) != scores  # and the test can tell
 
 
-def test_a_long_text_is_scored_in_pieces_that_the_model_can_read(tokenizer, tmp_path):
-    (tmp_path / "t.txt").write_text("cat " * 500, encoding="utf-8")
-    scores = score_masked(made(tokenizer, next_sentence=True), [str(tmp_path / "t.txt")])
-    assert set(scores) == {"loss", "accuracy", "next_loss", "next_accuracy"}
-
-
-def test_texts_that_are_not_there_are_not_scored(filler, tmp_path):
-    with pytest.raises(DataError, match=r"no\.txt is not there"):
-        score_masked(filler, [str(tmp_path / "no.txt")])
-
-
 @pytest.mark.parametrize("follows", [True, False])
-def test_a_text_of_unknown_words_alone_is_refused_in_a_sentence(tokenizer, tmp_path, follows):
-    (tmp_path / "t.txt").write_text("щука жук\nжук щука\n" * 9, encoding="utf-8")
+def test_texts_that_cannot_be_scored_are_refused_in_a_sentence_and_long_ones_are_read_in_pieces(
+    tokenizer, tmp_path, follows
+):
+    filler, path = made(tokenizer, next_sentence=follows), tmp_path / "t.txt"
+    with pytest.raises(DataError, match=r"t\.txt is not there"):
+        score_masked(filler, [str(path)])
+    path.write_text("щука жук\nжук щука\n" * 9, encoding="utf-8")
     with pytest.raises(DataError, match="every word of the text is unknown to the tokenizer"):
-        score_masked(made(tokenizer, next_sentence=follows), [str(tmp_path / "t.txt")])
+        score_masked(filler, [str(path)])
+    path.write_text("cat " * 500, encoding="utf-8")
+    assert ("next_loss" in score_masked(filler, [str(path)])) is follows
 
 
 # Data
@@ -342,37 +287,20 @@ def test_any_two_sentences_fit_a_row_and_longer_ones_would_not():
             longest_sentence(context)
 
 
-def test_the_last_tenth_of_the_sentences_is_held_out(text, tmp_path):
+def test_the_last_tenth_of_the_sentences_is_held_out_unless_text_for_validation_is_given(text, tmp_path):
     prepared = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
     assert words_of(prepared.processor, prepared.train) == numbered(40)[:36]
     assert words_of(prepared.processor, prepared.valid) == numbered(40)[36:]
     few = prepare("masked", data_of(text, valid_tokens=11), CONTEXT, tmp_path / "few")
     assert len(few.valid["ids"].flat) <= 11
     assert len(few.train) + len(few.valid) == 40  # what is not validated on is trained on
-
-
-def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(text, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("\n".join(numbered(7)[::-1]), encoding="utf-8")
-    prepared = prepare("masked", data_of(text, valid=(str(other),)), CONTEXT, tmp_path / "run")
-    assert len(prepared.train) == 40
-    assert words_of(prepared.processor, prepared.valid) == numbered(7)[::-1]
-    few = prepare("masked", data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few")
+    given = prepare("masked", data_of(text, valid=(str(other),)), CONTEXT, tmp_path / "given")
+    assert len(given.train) == 40
+    assert words_of(given.processor, given.valid) == numbered(7)[::-1]
+    few = prepare("masked", data_of(text, valid=(str(other),), valid_tokens=11), CONTEXT, tmp_path / "few given")
     assert 0 < len(few.valid["ids"].flat) <= 11
-
-
-def test_what_was_prepared_is_not_asked_for_again(text, tmp_path):
-    first = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
-    text.unlink()
-    again = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
-    for one, other in ((first.train, again.train), (first.valid, again.valid)):
-        assert all(
-            np.array_equal(*(getattr(each["ids"], name) for each in (one, other))) for name in ("flat", "lengths")
-        )
-    assert again.processor.fingerprint == first.processor.fingerprint
-    shutil.rmtree(tmp_path / "run" / "data")
-    with pytest.raises(DataError, match="is not there"):  # and the test can tell
-        prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
 
 
 def test_text_that_gives_no_two_sentences_in_a_row_is_refused_unless_none_follow(tmp_path):
@@ -432,19 +360,14 @@ def test_a_tokenizer_given_is_taken_as_it_is(text, tokenizer, tmp_path):
     for given in (tmp_path / "tokenizer", tmp_path / "tokenizer" / "tokenizer.json"):
         prepared = prepare("masked", data_of(text, tokenizer=str(given)), CONTEXT, tmp_path / given.name / "run")
         assert prepared.processor.fingerprint == tokenizer.fingerprint
+    with pytest.raises(ConfigError, match="has no token that hides a word"):
+        made(maskless())
     maskless().save(tmp_path / "maskless")
     with pytest.raises(ConfigError, match=r"maskless has no \[MASK\], which a word is hidden behind"):
         prepare("masked", data_of(text, tokenizer=str(tmp_path / "maskless")), CONTEXT, tmp_path / "run")
 
 
-def test_data_that_cannot_be_is_refused(text, tmp_path):
-    for changes, sentence in (
-        ({"text": (), "valid": (str(text),)}, "data.valid is given without data.text"),
-        ({"rows": 0}, "data.rows is 0; it must be at least 1"),
-        ({"valid_tokens": -1}, "data.valid_tokens is -1; it must be at least 1"),
-    ):
-        with pytest.raises(ConfigError, match=sentence):
-            MaskedData(**{"text": (str(text),), **changes})
+def test_files_that_are_not_there_are_refused(text, tmp_path):
     TASK(MaskedRecipe(data=data_of(text, valid=(str(text),)))).read()
     for changes in ({"text": (str(tmp_path / "no.txt"),)}, {"valid": (str(tmp_path / "no.txt"),)}):
         with pytest.raises(DataError, match=r"no\.txt is not there"):
@@ -469,6 +392,10 @@ def test_what_is_given_decides_where_a_recipe_begins(tmp_path):
     file = tmp_path / "r.toml"
     file.write_text('preset = "bert_small"\n[data]\nrows = 7\n[train]\nsteps = 11\n', encoding="utf-8")
     assert resolve("masked") == TASK.sample()
+    assert not TASK.sample().data.next_sentence  # those of the sample follow one another by chance
+    flags = {"data": {"text": ["a.txt"], "next_sentence": False}}
+    assert not resolve("masked", flags=flags).data.next_sentence
+    assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).data.next_sentence
     assert resolve("masked", flags={"data": {"tokenizer": "t"}}).model == TASK.sample().model
     assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).model == TASK.preset("bert_mini").model
     assert (
@@ -481,22 +408,12 @@ def test_what_is_given_decides_where_a_recipe_begins(tmp_path):
     assert resolve("masked", file=file, preset="bert_tiny").model == TASK.preset("bert_tiny").model
 
 
-def test_next_sentences_are_learned_unless_they_are_left_out():
-    assert resolve("masked", flags={"data": {"text": ["a.txt"]}}).data.next_sentence
-    assert not resolve("masked", flags={"data": {"text": ["a.txt"], "next_sentence": False}}).data.next_sentence
-    # Those of the sample follow one another by chance.
-    assert not resolve("masked").data.next_sentence
-
-
-def test_a_recipe_of_another_task_is_refused(tmp_path):
-    (tmp_path / "r.toml").write_text('task = "classify"\n', encoding="utf-8")
+def test_a_recipe_of_another_task_is_refused_and_of_a_run_that_goes_on_only_training_changes(tmp_path):
+    (tmp_path / "other.toml").write_text('task = "classify"\n', encoding="utf-8")
     with pytest.raises(ConfigError, match="this recipe trains classify, not masked"):
-        resolve("masked", file=tmp_path / "r.toml")
+        resolve("masked", file=tmp_path / "other.toml")
     with pytest.raises(ConfigError, match="this recipe trains tag, not masked"):
         MaskedRecipe(task="tag")
-
-
-def test_of_a_run_that_goes_on_only_training_changes(tmp_path):
     (tmp_path / "recipe.toml").write_text("[model]\nlayers = 3\n[train]\nsteps = 5\n", encoding="utf-8")
     found = resolve_again(tmp_path, "masked", ("train.steps=9",))
     assert (found.model.layers, found.train.steps) == (3, 9)

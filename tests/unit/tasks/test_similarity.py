@@ -10,35 +10,19 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError, ManyheadsError
 from manyheads.data.examples import similarity_batches
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertConfig, BertEmbedder
+from manyheads.models.bert import BertEmbedder
 from manyheads.tasks.similarity import use as similarity
 from manyheads.tasks.similarity.data import read_all
 from manyheads.tasks.similarity.recipe import SimilarityData
 from manyheads.tasks.similarity.use import Embedder, score_pairs
-from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import similarity_loss
 from tests.unit.tasks.preparing import prepared as prepare
+from tests.unit.tasks.tiny import ENCODER, bert, made, ready, saved
 
-SIZES = {"context": 19, "width": 12, "layers": 2, "heads": 3}
 WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
 
 BY_SPEARMAN = TrainConfig(best_by="spearman")
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> EncoderTokenizer:
-    return EncoderTokenizer.train(["the cat sees a tall tree and sleeps"] * 3, 80)
-
-
-def bert(tokenizer, **changes) -> Bert:
-    sizes = {"vocabulary": len(tokenizer), "separator": tokenizer.separator, **SIZES, **changes}
-    body = Bert(BertConfig(**sizes), pooler=False)
-    with torch.no_grad():
-        for parameter in body.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return body
 
 
 def some_texts(count: int) -> list[str]:
@@ -51,33 +35,20 @@ def some_texts(count: int) -> list[str]:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 @pytest.mark.parametrize("normalised", [True, False])
-def test_a_text_gets_the_same_vector_alone_and_among_others_in_any_order(tokenizer, monkeypatch, pooling, normalised):
-    embedder = Embedder(BertEmbedder(bert(tokenizer), pooling, normalised), tokenizer)
-    texts = [*some_texts(29), "", "the cat", "the cat"]
-    whole = embedder(texts)
-    assert whole.shape == (32, 12)
-    assert whole.dtype == np.float32
-    assert_allclose(np.concatenate([embedder([text]) for text in texts]), whole, atol=1e-5)
-    order = np.random.default_rng(1).permutation(32)
-    assert_allclose(embedder([texts[place] for place in order]), whole[order], atol=1e-5)
-    monkeypatch.setattr(similarity, "CPU_TOKENS_AT_ONCE", 20)
-    monkeypatch.setattr(similarity, "TEXTS_AT_ONCE", 7)
-    assert_allclose(embedder(texts), whole, atol=1e-5)
-    assert not np.allclose(whole[0], whole[1], atol=1e-3)  # and the test can tell
+def test_vectors_of_texts_are_as_wide_as_the_model_and_of_length_one_where_asked_for(pooling, normalised):
+    embedder = Embedder(BertEmbedder(made(bert(pooler=False)), pooling, normalised), ENCODER)
+    whole = embedder(["", "the cat", *some_texts(9)])
+    assert (whole.shape, whole.dtype) == ((11, 21), np.float32)
     assert np.allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-5) == normalised
-
-
-def test_no_texts_have_no_vectors(tokenizer):
-    embedder = Embedder(BertEmbedder(bert(tokenizer)), tokenizer)
-    assert embedder([]).shape == (0, 12)
+    assert embedder([]).shape == (0, 21)
     assert embedder.similarity([], ["the cat"]).shape == (0, 1)
 
 
-def test_what_is_too_long_is_counted_and_told_once(tokenizer, monkeypatch):
+def test_what_is_too_long_is_counted_and_told_once(monkeypatch):
     said = []
     monkeypatch.setattr(similarity, "warn", said.append)
     monkeypatch.setattr(similarity, "TEXTS_AT_ONCE", 2)
-    embedder = Embedder(BertEmbedder(bert(tokenizer), longest=9), tokenizer)
+    embedder = Embedder(BertEmbedder(made(bert(pooler=False)), longest=9), ENCODER)
     long = "the cat " * 20
     found = embedder([long, "a cat", long + "sleeps", "a tree", long])
     embedder([long])
@@ -85,8 +56,8 @@ def test_what_is_too_long_is_counted_and_told_once(tokenizer, monkeypatch):
     assert_allclose(found[0], found[2], atol=1e-5)
 
 
-def test_similarity_is_the_cosine_of_all_with_all(tokenizer):
-    embedder = Embedder(BertEmbedder(bert(tokenizer), normalised=False), tokenizer)
+def test_similarity_is_the_cosine_of_all_with_all():
+    embedder = Embedder(BertEmbedder(made(bert(pooler=False)), normalised=False), ENCODER)
     first, second = some_texts(3), ["a tall tree", "the cat sleeps"]
     found = embedder.similarity(first, second)
     vectors, others = torch.tensor(embedder(first)), torch.tensor(embedder(second))
@@ -95,9 +66,9 @@ def test_similarity_is_the_cosine_of_all_with_all(tokenizer):
     assert found.shape == (3, 2)
 
 
-def test_the_nearest_are_those_with_the_largest_cosines_the_first_of_equals_first(tokenizer, monkeypatch):
+def test_the_nearest_are_those_with_the_largest_cosines_the_first_of_equals_first(monkeypatch):
     monkeypatch.setattr(similarity, "TEXTS_AT_ONCE", 4)
-    embedder = Embedder(BertEmbedder(bert(tokenizer), normalised=False), tokenizer)
+    embedder = Embedder(BertEmbedder(made(bert(pooler=False)), normalised=False), ENCODER)
     texts, compared = [*some_texts(9), "a tall tree", "a tall tree"], []
     cosines = embedder.similarity(["a tree"], texts)[0]
     found = embedder.nearest("a tree", texts, 4, show=compared.append)
@@ -110,9 +81,9 @@ def test_the_nearest_are_those_with_the_largest_cosines_the_first_of_equals_firs
         embedder.nearest("a tree", texts, 0)
 
 
-def test_pairs_are_scored_by_their_cosines(tokenizer):
+def test_pairs_are_scored_by_their_cosines():
     pytest.importorskip("sklearn")
-    embedder = Embedder(BertEmbedder(bert(tokenizer)), tokenizer)
+    embedder = ready("embedder")
     pairs = list(zip(some_texts(9), reversed(some_texts(9))))
     cosines = [float(embedder.similarity([a], [b])[0, 0]) for a, b in pairs]
     found = score_pairs(embedder, pairs, [3 * cosine + 1 for cosine in cosines])
@@ -122,22 +93,18 @@ def test_pairs_are_scored_by_their_cosines(tokenizer):
 
 
 @pytest.mark.parametrize("wrong", ["one text", [3], ["a", None]])
-def test_what_is_no_list_of_texts_is_refused(tokenizer, wrong):
-    embedder = Embedder(BertEmbedder(bert(tokenizer)), tokenizer)
-    with pytest.raises(ConfigError, match="an embedder takes a"):
-        embedder(wrong)
-    with pytest.raises(ConfigError, match="an embedder takes a"):
-        embedder.similarity(["fine"], wrong)
-    with pytest.raises(ConfigError, match="an embedder takes a"):
-        embedder.nearest("fine", wrong)
+def test_what_is_no_list_of_texts_is_refused(wrong):
+    for ask in (ready("embedder").similarity, ready("embedder").nearest):
+        with pytest.raises(ConfigError, match="an embedder takes a"):
+            ask(["fine"] if ask.__name__ == "similarity" else "fine", wrong)
 
 
-def test_a_pooling_is_for_a_bert_that_has_none(tokenizer, tmp_path):
-    body = bert(tokenizer)
-    save_model(tmp_path / "plain", body, tokenizer, "")
-    save_model(tmp_path / "run" / "model", BertEmbedder(body, "max"), tokenizer, "")
+def test_a_pooling_is_for_a_bert_that_has_none(tmp_path):
+    body = made(bert(pooler=False))
+    saved(tmp_path / "plain", body)
+    saved(tmp_path / "run" / "model", BertEmbedder(body, "max"))
     for pooling in ("mean", "cls", "max"):
-        wanted = Embedder(BertEmbedder(body, pooling), tokenizer)(["the cat"])
+        wanted = Embedder(BertEmbedder(body, pooling), ENCODER)(["the cat"])
         assert_allclose(Embedder.load(tmp_path / "plain", pooling=pooling)(["the cat"]), wanted, atol=1e-6)
     assert Embedder.load(tmp_path / "plain").model.pooling == "mean"
     assert Embedder.load(tmp_path / "run", pooling="max").model.pooling == "max"
@@ -225,23 +192,23 @@ def test_a_folder_without_a_dev_tsv_has_every_tenth_pair_held_out(tmp_path):
     assert read_all(data, quiet=True).valid.texts[0] == ("third 0", "fourth 0")
 
 
-def test_scores_are_divided_by_the_largest_or_by_what_is_said(tmp_path, tokenizer):
+def test_scores_are_divided_by_the_largest_or_by_what_is_said(tmp_path):
     path = written(tmp_path / "a.tsv", lines("first", "second", "#"))
     for number, largest in enumerate((None, 38.0)):
         data = SimilarityData(pairs=(path,), valid=(path,), largest=largest)
-        prepared = prepare("similarity", data, 19, tmp_path / str(number), tokenizer, train=BY_SPEARMAN)
+        prepared = prepare("similarity", data, 19, tmp_path / str(number), ENCODER, train=BY_SPEARMAN)
         assert_allclose(prepared.train["score"], np.arange(20) / (largest or 19), rtol=1e-6)
         assert prepared.scored
     with pytest.raises(DataError, match=r"a\.tsv, line 12: the score 11 is above data.largest 10"):
         read_all(SimilarityData(pairs=(path,), largest=10))
 
 
-def test_a_file_without_scores_may_be_validated_on_one_with_them(tmp_path, tokenizer):
+def test_a_file_without_scores_may_be_validated_on_one_with_them(tmp_path):
     pairs, scored = (
         written(tmp_path / f"{n}.tsv", lines(*cells)) for n, cells in enumerate([("a", "b"), ("c", "d", "#")])
     )
     prepared = prepare(
-        *("similarity", SimilarityData(pairs=(pairs,), valid=(scored,)), 19, tmp_path / "run", tokenizer),
+        *("similarity", SimilarityData(pairs=(pairs,), valid=(scored,)), 19, tmp_path / "run", ENCODER),
         train=BY_SPEARMAN,
     )
     assert prepared.scored
@@ -251,6 +218,8 @@ def test_a_file_without_scores_may_be_validated_on_one_with_them(tmp_path, token
 
 
 def test_pairs_with_an_empty_text_are_left_out_and_counted(tmp_path, monkeypatch):
+    with pytest.raises(ManyheadsError, match="no pairs to learn from"):
+        read_all(SimilarityData())
     said = []
     monkeypatch.setattr("manyheads.tasks.similarity.data.warn", said.append)
     path = written(tmp_path / "a.tsv", "\n" + lines("first", "second") + "alone\t \n\t\n\tonly\n")
@@ -258,81 +227,53 @@ def test_pairs_with_an_empty_text_are_left_out_and_counted(tmp_path, monkeypatch
     assert said[0] == f"{path}: 2 pairs with an empty text are left out, the first of them in line 22"
 
 
+SCORED = lines("a", "b", "#")
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "columns", "said"),
     [
-        (lines("a", "b") + "alone\n", r"a\.tsv, line 21: 1 columns where there must be 2"),
-        (lines("a", "b", "#") + "c\td\n", r"a\.tsv, line 21: 2 columns where there must be 3"),
-        (lines("a", "b", "#") + "c\td\thigh\n", r"a\.tsv, line 21: 'high' is not a number"),
-        (lines("a", "b", "#") + "c\td\tnan\n", r"a\.tsv, line 21: 'nan' is not a number"),
-        (lines("a", "b", "#") + "c\td\t-0.5\n", r"a\.tsv, line 21: the score is -0.5; raise all"),
-        ("sentence\tlabel\n" + lines("a", "#"), r"a\.tsv is of the form text; give pairs"),
-        ("", "holds no"),
-        (lines("a", "b", count=3), "3 pairs are too few, or too alike, to hold some out"),
-        ("a\tthe same\nb\tthe same\n", "all pairs have the same second text"),
-        ("a\tb\t2\nc\td\t2\n", "all pairs have the score 2"),
+        (lines("a", "b") + "alone\n", (), r"a\.tsv, line 21: 1 columns where there must be 2"),
+        (SCORED + "c\td\n", (), r"a\.tsv, line 21: 2 columns where there must be 3"),
+        (SCORED + "c\td\thigh\n", (), r"a\.tsv, line 21: 'high' is not a number"),
+        (SCORED + "c\td\tnan\n", (), r"a\.tsv, line 21: 'nan' is not a number"),
+        (SCORED + "c\td\t-0.5\n", (), r"a\.tsv, line 21: the score is -0.5; raise all"),
+        ("sentence\tlabel\n" + lines("a", "#"), (), r"a\.tsv is of the form text; give pairs"),
+        ("", (), "holds no"),
+        (lines("a", "b", count=3), (), "3 pairs are too few, or too alike, to hold some out"),
+        ("a\tthe same\nb\tthe same\n", (), "all pairs have the same second text"),
+        ("a\tb\t2\nc\td\t2\n", (), "all pairs have the score 2"),
+        (lines("a", "b"), ("1", "c"), "no column is named 'c'; the first line has: a 0, b 0"),
+        (lines("a", "b"), ("1", "5"), r"a\.tsv, line 1: 2 columns, but column 5 is asked for"),
+        ("a,b\nc,d\n", (), r"a\.csv has no scores.*convert it"),
+        ("a,b\nc,d\n", ("1", "2"), r"a\.csv has no scores.*convert it"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(tmp_path, text, said):
+def test_what_cannot_be_learned_from_is_refused(tmp_path, text, columns, said):
+    path = written(tmp_path / ("a.csv" if "a,b" in text else "a.tsv"), text)
     with pytest.raises(DataError, match=said):
-        read_all(SimilarityData(pairs=(written(tmp_path / "a.tsv", text),)))
-
-
-def test_a_csv_without_scores_is_to_be_converted(tmp_path):
-    path = written(tmp_path / "a.csv", "a,b\nc,d\n")
-    for columns in ((), ("1", "2")):
-        with pytest.raises(DataError, match=r"a\.csv has no scores.*convert it"):
-            read_all(SimilarityData(pairs=(path,), columns=columns))
-
-
-def test_a_column_that_is_not_there_is_named(tmp_path):
-    path = written(tmp_path / "a.tsv", lines("a", "b"))
-    with pytest.raises(DataError, match="no column is named 'c'; the first line has: a 0, b 0"):
-        read_all(SimilarityData(pairs=(path,), columns=("1", "c")))
-    with pytest.raises(DataError, match=r"a\.tsv, line 1: 2 columns, but column 5 is asked for"):
-        read_all(SimilarityData(pairs=(path,), columns=("1", "5")))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"columns": ("a",)}, {"largest": 0.0}, {"pooling": "sum"}, {"examples": 0}, {"longest": 2}, {"valid": ("a",)}],
-)
-def test_settings_that_cannot_be_are_refused(wrong):
-    with pytest.raises(ConfigError, match=f"data.{next(iter(wrong))}"):
-        SimilarityData(**wrong)
-    with pytest.raises(ManyheadsError, match="no pairs to learn from"):
-        read_all(SimilarityData())
+        read_all(SimilarityData(pairs=(path,), columns=columns))
 
 
 # Learning
 
 
-def prepared(tmp_path, tokenizer, *cells: str):
-    path = written(tmp_path / "a.tsv", "".join(f"{line}\n" for line in cells))
-    return prepare(
-        *("similarity", SimilarityData(pairs=(path,), valid=(path,)), 19, tmp_path / "run", tokenizer),
-        train=TrainConfig(best_by="loss"),
-    )
-
-
-def fitted(model, batch, steps: int) -> float:
+@pytest.mark.parametrize("scored", [True, False])
+def test_ten_pairs_are_learned_by_heart(tmp_path, scored):
+    texts = list(dict.fromkeys(some_texts(40)))[:20]
+    rows = [f"{a}\t{b}" + (f"\t{number % 6}" if scored else "") for number, (a, b) in enumerate(zip(texts, texts[10:]))]
+    path = written(tmp_path / "a.tsv", "".join(f"{row}\n" for row in rows))
+    data = SimilarityData(pairs=(path,), valid=(path,))
+    task = prepare("similarity", data, 19, tmp_path / "run", ENCODER, train=TrainConfig(best_by="loss"))
+    batch = next(similarity_batches(task.train, size=10, seed=1).epoch(0))
+    assert batch.target_tokens == 10
+    model, losses = BertEmbedder(made(bert(pooler=False, dropout=0.0, attention_dropout=0.0))), []
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    loss = torch.tensor(0.0)
-    for _ in range(steps):
+    for _ in range(120):
         loss = similarity_loss(model, batch).total / batch.target_tokens
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return float(loss.detach())
-
-
-@pytest.mark.parametrize("scored", [True, False])
-def test_ten_pairs_are_learned_by_heart(tmp_path, tokenizer, scored):
-    texts = list(dict.fromkeys(some_texts(40)))[:20]
-    rows = [f"{a}\t{b}" + (f"\t{number % 6}" if scored else "") for number, (a, b) in enumerate(zip(texts, texts[10:]))]
-    data = prepared(tmp_path, tokenizer, *rows)
-    batch = next(similarity_batches(data.train, size=10, seed=1).epoch(0))
-    assert batch.target_tokens == 10
-    model = BertEmbedder(bert(tokenizer, width=24, dropout=0.0, attention_dropout=0.0))
-    assert fitted(model, batch, 1) > 0.05
-    assert fitted(model, batch, 120) < 0.005
+        losses.append(float(loss.detach()))
+    assert losses[0] > 0.05
+    assert losses[-1] < 0.005

@@ -1,0 +1,100 @@
+"""What every predictor owes: each text gets what it would get alone, in any order and company, from any directory."""
+
+from dataclasses import astuple, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from torch.testing import assert_close
+
+from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.generate.sample import Sampling
+from manyheads.interop.directory import load_model
+from manyheads.tasks.translate.use import Translator
+from tests.unit.tasks.tiny import PREDICTORS, ready
+
+TEXTS = ["the cat", "a", "the dog danced under a table", "", "sleeps", "the table sleeps", "the cat"]
+HIDDEN = ["the [MASK] danced", "[MASK]", "a cat [MASK] and [MASK]", "[MASK] dog", "the table danced [MASK]"]
+LONG = "a dog danced under the table and the cat sleeps " * 4  # more than fits one window
+GIVEN: dict[str, list[Any]] = {
+    **dict.fromkeys(["translator", "gpt", "llama", "classifier", "decoder's classifier"], TEXTS),
+    **{key: list(zip(TEXTS, TEXTS[::-1])) for key in ["of pairs", "of numbers"]},
+    "of choices": [(text, TEXTS[place : place + 2 + place % 3]) for place, text in enumerate(TEXTS[:5])],
+    "masked": HIDDEN,
+    "tagger": [*TEXTS, LONG],
+    "embedder": TEXTS,
+    "answerer": [(text, context) for text in ("who", "the cat") for context in (LONG, "a dog danced", "sleeps")],
+}
+AT_ONCE = {
+    **{"translate.use.ENCODED_AT_ONCE": 2, "language.use.ROWS_AT_ONCE": 3, "similarity.use.TEXTS_AT_ONCE": 2},
+    **{"similarity.use.CPU_TOKENS_AT_ONCE": 20},
+    **{f"{task}.use.CELLS_AT_ONCE": 40 for task in ("answer", "classify", "masked", "tag")},
+}
+WRONG: dict[str, list[list[Any]]] = {
+    **{key: [[("a", "b")]] for key in ["classifier", "decoder's classifier"]},
+    **{key: [["a"], [("a", ["b"])]] for key in ["of pairs", "of numbers"]},
+    **{"of choices": [[("a", "b")]], "tagger": [[["the", 3]]], "embedder": [[3], ["a", None]]},
+    "answerer": [["what?"], [("what?", None)]],
+}
+every = pytest.mark.parametrize("name", GIVEN)
+
+
+def asked(predictor: Any, given: Any) -> Any:
+    if hasattr(predictor, "complete"):
+        return predictor.complete(given, tokens=40, sampling=Sampling(temperature=0.0), stop=("at",))
+    return predictor.translate(given, beam=3) if hasattr(predictor, "translate") else predictor(given)
+
+
+def leaves(found: Any) -> list[Any]:
+    """The words and numbers of an answer, whatever it is made of."""
+    if is_dataclass(found) and not isinstance(found, type):
+        found = astuple(found)
+    if isinstance(found, list | tuple | np.ndarray):
+        return [leaf for each in found for leaf in leaves(each)]
+    return [found]
+
+
+def same(one: Any, other: Any) -> None:
+    """The same words, with the same numbers up to the order of sums."""
+    words, others = ([each for each in leaves(side) if isinstance(each, str)] for side in (one, other))
+    assert words == others
+    numbers, others = ([float(each) for each in leaves(side) if not isinstance(each, str)] for side in (one, other))
+    assert_close(numbers, others, atol=1e-5, rtol=1e-4)
+
+
+@every
+def test_many_at_a_time_give_what_each_gets_alone_in_any_order_and_in_any_batches(name, monkeypatch):
+    predictor, given = ready(name), GIVEN[name]
+    together = asked(predictor, given)
+    assert len(together) == len(given)
+    for one, found in zip(given, together, strict=True):
+        same(asked(predictor, [one])[0], found)
+    same(asked(predictor, iter(given[::-1])), together[::-1])
+    for where, count in AT_ONCE.items():
+        monkeypatch.setattr(f"manyheads.tasks.{where}", count)
+    same(asked(predictor, given), together)
+    assert len({str(leaves(found)) for found in together}) > 2  # and the test can tell
+
+
+@every
+def test_nothing_gives_nothing_and_one_string_or_what_is_no_text_is_refused(name):
+    predictor = ready(name)
+    assert len(asked(predictor, [])) == 0
+    with pytest.raises(ConfigError, match=r"takes a list of .*, not one string"):
+        asked(predictor, "the cat [MASK]")
+    for wrong in WRONG.get(name, []):
+        with pytest.raises(ConfigError, match="takes"):
+            asked(predictor, wrong)
+
+
+@every
+def test_a_model_directory_and_its_run_open_alike_and_a_model_of_another_kind_does_not(models, tmp_path, name):
+    kind = PREDICTORS[name]
+    (tmp_path / "model").symlink_to(models[name])
+    expected = asked(Translator(*load_model(models[name])) if name == "translator" else ready(name), GIVEN[name])
+    for path in (tmp_path, str(models[name])):
+        same(asked(kind.load(path, device="cpu"), GIVEN[name]), expected)
+    for other in ("translator", "gpt") if name == "embedder" else PREDICTORS:  # which takes any encoder
+        if PREDICTORS[other] is not kind:
+            with pytest.raises(CheckpointError, match="is asked for"):
+                kind.load(models[other], device="cpu")
