@@ -44,7 +44,7 @@ class Trial:
     file: tuple[str, str]
     settings: tuple[str, ...]
     use: tuple[str, ...]
-    preset: str = "bert_base"
+    presets: tuple[str, ...] = ("bert_base",)
     model_type: str = "bert"
     claims: int = 5
     more_files: frozenset[str] = frozenset()
@@ -58,9 +58,10 @@ class Trial:
 GENERATES = {"more_files": frozenset({"generation_config.json"})}
 TRIALS = [
     Trial("translate", ("--pairs", "pairs.tsv"), ("model.inner=20", "data.batch_tokens=300"), ("translate", "{run}"),
-          "transformer_base", "marian", 9, **GENERATES),
+          ("transformer_base",), "marian", 9, **GENERATES),
     Trial("language", ("--text", "text.txt"), ("model.context=32", "data.rows=8"),
-          ("generate", "{run}", "--tokens", "3"), "gpt2_small", "gpt2", 10, **GENERATES),
+          ("generate", "{run}", "--tokens", "3"), ("gpt2_small", "llama_tiny", "transformer_decoder"), "gpt2", 10,
+          **GENERATES),
     Trial("masked", ("--text", "text.txt"), ("model.context=32", "data.rows=8"), ("fill", "{run}", "a [MASK] boat")),
     Trial("classify", ("--train", "labels.tsv"), ("data.examples=8",), ("classify", "{run}")),
     Trial("tag", ("--train", "words.conll"), ("data.examples=8",), ("tag", "{run}")),
@@ -162,29 +163,28 @@ def test_selfcheck_says_ok_and_nothing_else(trial, run):
 # Recipes
 
 
-@pytest.mark.parametrize("preset", [False, True])
-def test_the_recipe_shown_is_toml_and_reproduces_itself(trial, folder, tmp_path, preset):
-    flags = [*data_of(trial, folder), *(["--preset", trial.preset] if preset else [])]
+def test_the_recipe_shown_is_toml_and_reproduces_itself(trial, folder, tmp_path):
     settings = ["model.layers=3", "train.steps=7", "train.learning_rate=0.5"]
-    shown = called("train", trial.task, *flags, "--show-recipe", "--out", tmp_path / "never", "--set", *settings)
-    assert shown.code == 0, shown.err
-    table = tomllib.loads(shown.out)
-    assert (table["task"], table["model"]["layers"]) == (trial.task, 3)
-    assert (table["train"]["steps"], table["train"]["learning_rate"]) == (7, 0.5)
-    assert (table["model"]["width"] >= 512) is preset
-    assert "# What is trained." in shown.out
-    (tmp_path / "mine.toml").write_text(shown.out, encoding="utf-8")
-    again = ["train", trial.task, "--recipe", tmp_path / "mine.toml", "--show-recipe"]
-    assert called(*again).out == shown.out
-    assert called(*again, "--set", "train.steps=8").out == shown.out.replace("steps = 7", "steps = 8")
-    unset = called(*again, "--set", "train.learning_rate=unset")
-    assert "learning_rate" not in tomllib.loads(unset.out)["train"]
+    for preset in (None, *trial.presets):
+        flags = [*data_of(trial, folder), *(["--preset", preset] if preset else [])]
+        shown = called("train", trial.task, *flags, "--show-recipe", "--out", tmp_path / "never", "--set", *settings)
+        assert shown.code == 0, shown.err
+        table = tomllib.loads(shown.out)
+        assert (table["task"], table["model"]["layers"]) == (trial.task, 3)
+        assert (table["train"]["steps"], table["train"]["learning_rate"]) == (7, 0.5)
+        assert "# What is trained." in shown.out
+        (tmp_path / "mine.toml").write_text(shown.out, encoding="utf-8")
+        again = ["train", trial.task, "--recipe", tmp_path / "mine.toml", "--show-recipe"]
+        assert called(*again).out == shown.out
+        assert called(*again, "--set", "train.steps=8").out == shown.out.replace("steps = 7", "steps = 8")
+        unset = called(*again, "--set", "train.learning_rate=unset")
+        assert "learning_rate" not in tomllib.loads(unset.out)["train"]
     assert not (tmp_path / "never").exists()
 
 
 def test_a_recipe_may_name_its_preset_and_a_flag_wins(trial, folder, tmp_path):
-    (tmp_path / "mine.toml").write_text(f'preset = "{trial.preset}"\n[train]\nsteps = 5\n')
-    tiny = trial.preset.replace("base", "tiny").replace("small", "tiny")
+    (tmp_path / "mine.toml").write_text(f'preset = "{trial.presets[0]}"\n[train]\nsteps = 5\n')
+    tiny = trial.presets[0].replace("base", "tiny").replace("small", "tiny")
     widths = []
     for flags in ([], ["--preset", tiny]):
         mine = ["--recipe", tmp_path / "mine.toml", *data_of(trial, folder), *flags]
@@ -246,7 +246,7 @@ def test_an_existing_run_is_refused_and_left_as_it_is_whatever_is_asked(trial, r
     train = ["train", trial.task, "--out", run]
     assert "exists; go on with --resume, start anew with --overwrite" in refused(*train, *data_of(trial, folder))
     refused(*train, "--resume", "--overwrite")
-    for flags in (["--preset", trial.preset], data_of(trial, folder), ["--recipe", run / "recipe.toml"]):
+    for flags in (["--preset", trial.presets[0]], data_of(trial, folder), ["--recipe", run / "recipe.toml"]):
         assert "a run goes on with its own recipe" in refused(*train, "--resume", *flags)
     for section, change in {"model": "layers=2", "data": "vocabulary=301", "fine_tune": "freeze=true"}.items():
         if section in (run / "recipe.toml").read_text():
