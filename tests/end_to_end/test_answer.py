@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from manyheads.data.readers.questions import read_questions
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import BertConfig, MaskedBert
-from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, score_questions
+from manyheads.tasks.answer.use import Answerer, score_questions
 from manyheads.text.encoder import EncoderTokenizer
 
 from .conftest import Result, called, recorded, refused, taught
@@ -193,56 +193,3 @@ def test_a_frozen_encoder_stays_as_it_is(folder, encoder, tmp_path):
         assert_close(tensor, before.body.state_dict()[name])
     recipe = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())
     assert recipe["fine_tune"] == {"model": str(encoder), "freeze": True, "epochs": 3}
-
-
-def test_the_model_opens_in_transformers_with_the_same_logits(run, folder):
-    transformers = pytest.importorskip("transformers")
-    theirs = transformers.AutoModelForQuestionAnswering.from_pretrained(run / "model").eval()
-    assert type(theirs).__name__ == "BertForQuestionAnswering"
-    tokenizer = transformers.AutoTokenizer.from_pretrained(run / "model")
-    questions = read_questions(folder / "ten.json").questions
-    texts = [question.text for question in questions], [question.context for question in questions]
-    encoded = tokenizer(*texts, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        found = theirs(**encoded)
-        ours = load_model(run)[0](encoded["input_ids"], encoded["attention_mask"].sum(dim=1))
-    real = encoded["attention_mask"].bool()
-    logits = torch.stack([found.start_logits, found.end_logits], dim=-1)
-    assert_close(ours[real], logits[real], atol=1e-4, rtol=0)
-
-
-def searched(model, tokenizer, question: str, context: str) -> list[tuple[str, float]]:
-    """The best stretch of the context by transformers' logits, and no answer, with their scores."""
-    encoded = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True)
-    offsets = encoded.pop("offset_mapping")[0].tolist()
-    with torch.no_grad():
-        found = model(**encoded)
-    starts, ends = found.start_logits[0], found.end_logits[0]
-    inside = [place for place, part in enumerate(encoded.sequence_ids(0)) if part == 1]
-    spans = [(a, b) for a in inside for b in inside if a <= b < a + LONGEST_ANSWER]
-    first, last = max(spans, key=lambda each: float(starts[each[0]] + ends[each[1]]))
-    best = context[offsets[first][0] : offsets[last][1]], float(starts[first] + ends[last])
-    return sorted([best, ("", float(starts[0] + ends[0]))], key=lambda each: -each[1])
-
-
-def test_a_model_of_transformers_opens_here_and_gives_the_best_of_a_search_through_its_logits(folder, tmp_path):
-    transformers = pytest.importorskip("transformers")
-    own = EncoderTokenizer.train([f"{name} lives in {city}." for name in NAMES for city in CITIES], 200)
-    torch.manual_seed(11)
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
-    config = transformers.BertConfig(vocab_size=len(own), max_position_embeddings=64, initializer_range=0.5, **sizes)
-    theirs = transformers.BertForQuestionAnswering(config).eval()
-    theirs.save_pretrained(tmp_path)
-    own.save(tmp_path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    answerer = Answerer.load(tmp_path, device="cpu")
-    questions = read_questions(folder / "ten.json").questions
-    found = answerer([(question.text, question.context) for question in questions])
-    for question, span in zip(questions, found):
-        (text, score), *_ = searched(theirs, tokenizer, question.text, question.context)
-        assert span.text == text
-        assert span.score == pytest.approx(score, abs=1e-4)
-        every = {each.text: each.score for each in answerer.best(question.text, question.context, 21)}
-        for text, score in searched(theirs, tokenizer, question.text, question.context):
-            assert every[text] == pytest.approx(score, abs=1e-4)
-    assert len({span.text for span in found}) > 3  # and the test can tell

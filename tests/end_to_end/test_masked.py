@@ -11,12 +11,10 @@ import tokenizers
 import torch
 from helpers import randomised
 from tokenizers import models
-from torch.testing import assert_close
 
 from manyheads import Filler
 from manyheads.core.errors import ManyheadsError
 from manyheads.data.ragged import Store
-from manyheads.data.sentences import document_bounds
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import Bert, BertConfig, MaskedBert
 from manyheads.text.encoder import EncoderTokenizer
@@ -194,11 +192,6 @@ def test_without_next_sentences_a_model_has_no_part_for_them(tmp_path, folder):
         assert ("next_accuracy" in record) is follows
 
 
-def test_text_for_validation_is_the_text_given_and_nothing_is_held_out(both):
-    stores = [Store.open(both / "data" / part) for part in ("train", "valid")]
-    assert [(len(store), len(document_bounds(store)) - 1) for store in stores] == [(900, 3), (210, 3)]
-
-
 def test_the_older_vocabulary_of_a_bert_is_a_tokenizer_too(folder, tmp_path):
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "says", ".", *ANIMALS, *ANIMALS.values(), "##s"]
     (tmp_path / "bert").mkdir()
@@ -342,37 +335,6 @@ def test_selfcheck_finds_an_encoder_that_sees_its_padding_or_nothing_at_all(plai
 
 # Others open it
 
-PAIRS = [("the cat says meow .", "rain snow ."), ("milk", "the [MASK] says moo . bell"), ("[MASK] fog", "a")]
-
-
-def their_inputs(run: Path, transformers) -> dict[str, torch.Tensor]:
-    tokenizer = transformers.AutoTokenizer.from_pretrained(run / "model")
-    first, second = zip(*PAIRS)
-    return tokenizer(list(first), list(second), padding=True, truncation=True, return_tensors="pt")
-
-
-@every_kind
-def test_the_model_opens_in_transformers_with_the_same_logits(which, request):
-    transformers = pytest.importorskip("transformers")
-    run = request.getfixturevalue(which)
-    inputs = their_inputs(run, transformers)
-    lengths, real = inputs["attention_mask"].sum(dim=1), inputs["attention_mask"].bool()
-    assert not real.all()
-    model, _ = load_model(run)
-    classes = {"words": ["BertForMaskedLM"], "both": ["BertForPreTraining", "BertForMaskedLM"]}[which]
-    for name in classes:
-        theirs, found = getattr(transformers, name).from_pretrained(run / "model", output_loading_info=True)
-        assert not found["missing_keys"]
-        with torch.no_grad():
-            outputs = theirs.eval()(**inputs)
-            states = model.body(inputs["input_ids"], lengths)
-            logits = getattr(outputs, "prediction_logits", None)
-            logits = outputs.logits if logits is None else logits
-            assert_close(model.logits(states)[real], logits[real], rtol=0, atol=1e-4)
-            assert logits[real].std() > 0.1  # and the test can tell
-            if name == "BertForPreTraining":
-                assert_close(model.following(states), outputs.seq_relationship_logits, rtol=0, atol=1e-4)
-
 
 @every_kind
 def test_their_pipeline_guesses_the_same_words(which, request):
@@ -389,49 +351,7 @@ def test_their_pipeline_guesses_the_same_words(which, request):
     assert [float(chance) for chance, _ in ours] == pytest.approx(expected, abs=2e-4)
 
 
-def test_a_model_of_theirs_fills_as_it_is(words, tmp_path):
-    transformers = pytest.importorskip("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(words / "model")
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 37}
-    config = transformers.BertConfig(vocab_size=len(tokenizer) + 3, max_position_embeddings=15, **sizes)
-    torch.manual_seed(3)
-    for name in ("BertForMaskedLM", "BertForPreTraining"):
-        theirs = randomised(getattr(transformers, name)(config), 0.2)
-        theirs.save_pretrained(tmp_path / name)
-        tokenizer.save_pretrained(tmp_path / name)
-        inputs = tokenizer(TEXTS[0], return_tensors="pt")
-        with torch.no_grad():
-            outputs = theirs(**inputs)
-        logits = outputs.prediction_logits if name == "BertForPreTraining" else outputs.logits
-        place = int((inputs["input_ids"][0] == tokenizer.mask_token_id).nonzero())
-        best = logits[0, place].softmax(dim=0).topk(4)
-        found = called("fill", tmp_path / name, TEXTS[0], "--count", 4)
-        assert found.code == 0, found.err
-        rows = [line.split() for line in found.out.splitlines()]
-        assert [float(chance) for chance, _ in rows] == pytest.approx(best.values.tolist(), abs=2e-4)
-        expected = [tokenizer.convert_ids_to_tokens(each) or f"<{each}>" for each in best.indices.tolist()]
-        assert [word for _, word in rows] == expected
-
-
 # Recipes
-
-PUBLISHED = {  # width, layers, heads; what a row has here
-    "bert_tiny": (128, 2, 2, 128),
-    "bert_mini": (256, 4, 4, 128),
-    "bert_small": (512, 4, 8, 512),
-    "bert_medium": (512, 8, 8, 512),
-    "bert_base": (768, 12, 12, 512),
-    "bert_large": (1024, 24, 16, 512),
-}
-
-
-@pytest.mark.parametrize("preset", PUBLISHED)
-def test_presets_are_the_published_sizes(preset, folder):
-    flags = ["--preset", preset, "--text", folder / "short.txt", "--show-recipe"]
-    table = tomllib.loads(called("train", "masked", *flags).out)
-    assert tuple(table["model"][name] for name in ("width", "layers", "heads", "context")) == PUBLISHED[preset]
-    assert (table["task"], table["data"]["next_sentence"]) == ("masked", True)
-    assert table["train"]["best_by"] == "loss"
 
 
 @pytest.mark.parametrize(
@@ -446,7 +366,7 @@ def test_the_recipes_that_come_along_resolve(name, data, train, folder):
     shown = called("train", "masked", "--recipe", file, "--text", folder / "short.txt", "--show-recipe")
     assert shown.code == 0, shown.err
     table = tomllib.loads(shown.out)
-    assert tuple(table["model"][field] for field in ("width", "layers", "heads", "context")) == PUBLISHED["bert_mini"]
+    assert tuple(table["model"][field] for field in ("width", "layers", "heads", "context")) == (256, 4, 4, 128)
     assert table["data"]["text"] == [str(folder / "short.txt")]
     assert table["data"] | data == table["data"]
     assert table["train"] | train | {"learning_rate": 1e-3, "optimizer": "adamw", "keep": 1} == table["train"]
@@ -508,12 +428,6 @@ def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(maskless, tmp
     given = flags.format(maskless=maskless).split()
     assert said in refused("train", "masked", "--out", "run", "--set", *TINY, *given, after_reading=True)
     assert {path.name for path in tmp_path.iterdir()} == set(WRONG_FILES)
-
-
-def test_a_text_without_a_known_word_is_a_sentence(words, tmp_path):
-    (tmp_path / "t.txt").write_text("щука жук\nжук щука\n" * 9, encoding="utf-8")
-    found = refused("evaluate", words, "--text", tmp_path / "t.txt")
-    assert "every word of the text is unknown to the tokenizer" in found
 
 
 def test_what_cannot_be_guessed_is_one_sentence(words, both, classifier, plain, tmp_path):

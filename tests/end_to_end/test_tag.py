@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import randomised
-from torch.testing import assert_close
 
 from manyheads.data.readers.columns import read_columns
 from manyheads.interop.directory import save_model
@@ -197,43 +195,3 @@ def test_a_directory_of_another_kind_is_refused(encoder, language_model):
         sentence = refused("tag", path, stdin=b"a sentence\n")
         assert "tagger" in sentence
         assert said in sentence
-
-
-def test_the_model_opens_in_transformers_with_the_same_logits(run):
-    transformers = pytest.importorskip("transformers")
-    theirs = transformers.AutoModelForTokenClassification.from_pretrained(run / "model").eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(run / "model")
-    ours = Tagger.load(run, device="cpu")
-    assert theirs.config.id2label == dict(enumerate(ours.names))
-    words = [words for words, _ in sentences(7, seed=5)]
-    batch = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        logits = theirs(**batch).logits
-    mine = ours.model(batch["input_ids"], batch["attention_mask"].sum(dim=1))
-    real = batch["attention_mask"].bool()
-    assert_close(mine[real], logits[real], atol=1e-4, rtol=0)
-    for row, (found, sentence) in enumerate(zip(ours.probabilities(words), words)):
-        numbers = batch.word_ids(row)
-        places = [numbers.index(word) for word in range(len(sentence))]
-        assert_close(found, logits[row, places].softmax(dim=1), atol=1e-4, rtol=0)
-
-
-def test_a_tagger_of_transformers_opens_here(encoder, tmp_path):
-    transformers = pytest.importorskip("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
-    labels = {0: "O", 1: "B-person", 2: "I-person"}
-    config = transformers.BertConfig(vocab_size=len(tokenizer), max_position_embeddings=33, **sizes, id2label=labels,
-                                     label2id={name: number for number, name in labels.items()})  # fmt: skip
-    theirs = randomised(transformers.BertForTokenClassification(config), 0.1)
-    theirs.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    words = [words for words, _ in sentences(5, seed=6)]
-    batch = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        probabilities = theirs(**batch).logits.softmax(dim=-1)
-    ours = Tagger.load(tmp_path, device="cpu")
-    assert ours.names == ("O", "B-person", "I-person")
-    for row, found in enumerate(ours.probabilities(words)):
-        places = [batch.word_ids(row).index(word) for word in range(len(words[row]))]
-        assert_close(found, probabilities[row, places], atol=1e-4, rtol=0)
