@@ -14,6 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from manyheads.interop.directory import save_model
+from manyheads.models.bert import Bert, BertConfig
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
 from manyheads.train.checkpoint import Checkpoints, first_difference
 
 WORDS = dict(
@@ -27,6 +32,7 @@ SMALL = [
     *("data.vocabulary=330", "data.batch_tokens=300", "train.warmup=20", "train.learning_rate=0.01"),
     *("train.valid_every=1000", "train.checkpoint_every=1000", "train.average=1", "train.device=cpu"),
 ]
+TINY_SIZES = {"context": 24, "width": 24, "layers": 1, "heads": 2}
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,24 @@ def newest_difference(one: Path, other: Path) -> str | None:
 
 def files_in(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def saved_bert(path: Path, texts: list[str], head=Bert, vocabulary: int = 150, **sizes) -> Path:
+    """A directory of an encoder that has learned nothing but the words of some texts."""
+    tokenizer = EncoderTokenizer.train(texts, vocabulary, lowercase=False)
+    config = BertConfig(vocabulary=len(tokenizer), separator=tokenizer.separator, **{**TINY_SIZES, **sizes})
+    torch.manual_seed(3)
+    save_model(path, head(config), tokenizer, "")
+    return path
+
+
+def saved_gpt(path: Path, texts: list[str], more_rows: int = 0, **sizes) -> Path:
+    """A directory of a language model that has learned nothing but the words of some texts."""
+    tokenizer = LanguageTokenizer.train(texts, 290)
+    config = GPTConfig(vocabulary=len(tokenizer) + more_rows, end=tokenizer.end, **{**TINY_SIZES, **sizes})
+    torch.manual_seed(3)
+    save_model(path, GPT(config), tokenizer, "")
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,11 @@ import re
 import pytest
 
 from manyheads.data import sample
-from manyheads.interop.directory import save_model
 from manyheads.look.alignment import pharaoh
-from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.tasks.inside import align as task
 from manyheads.tasks.translate.use import Translator
-from manyheads.text.language import LanguageTokenizer
 
-from .conftest import WORDS, called, refused
+from .conftest import WORDS, called, refused, saved_gpt
 
 SOURCES = ["the old cat sees a red bird", "", "a young dog likes the house", "the tree finds a bird"]
 
@@ -123,9 +120,7 @@ def test_bad_input_is_one_sentence(run, folder, monkeypatch, arguments, sentence
 
 
 def test_what_is_no_translator_is_refused(tmp_path):
-    tokenizer = LanguageTokenizer.train(["the cat sees the dog"], 260)
-    config = GPTConfig(vocabulary=len(tokenizer), width=12, layers=1, heads=3, context=16)
-    save_model(tmp_path / "gpt", GPT(config), tokenizer, "a card")
+    saved_gpt(tmp_path / "gpt", ["the cat sees the dog"])
     for path, sentence in ((tmp_path / "gpt", "a translator"), (tmp_path / "none", "none")):
         assert sentence in refused("align", path, "the cat")
 

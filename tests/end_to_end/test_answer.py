@@ -6,16 +6,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import torch
 from torch.testing import assert_close
 
 from manyheads.data.readers.questions import read_questions
-from manyheads.interop.directory import load_model, save_model
-from manyheads.models.bert import BertConfig, MaskedBert
+from manyheads.interop.directory import load_model
+from manyheads.models.bert import MaskedBert
 from manyheads.tasks.answer.use import Answerer, score_questions
-from manyheads.text.encoder import EncoderTokenizer
 
-from .conftest import Result, called, recorded, refused, taught
+from .conftest import Result, called, recorded, refused, saved_bert, taught
 
 NAMES = ["Anna", "Bert", "Carla", "Dario", "Élena", "Felix", "Greta"]
 CITIES = ["Rome", "Oslo", "New York", "Lima", "Quito", "Tunis", "São Paulo"]
@@ -71,12 +69,8 @@ def run(folder) -> Path:
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory) -> Path:
     """A model directory of a masked language model."""
-    tokenizer = EncoderTokenizer.train([f"{name} lives in {city}." for name in NAMES for city in CITIES], 200)
-    torch.manual_seed(3)
-    sizes = {"context": 48, "width": 24, "layers": 2, "heads": 2, "separator": tokenizer.separator}
-    path = tmp_path_factory.mktemp("models") / "encoder"
-    save_model(path, MaskedBert(BertConfig(vocabulary=len(tokenizer), **sizes)), tokenizer, "")
-    return path
+    texts = [f"{name} lives in {city}." for name in NAMES for city in CITIES]
+    return saved_bert(tmp_path_factory.mktemp("models") / "encoder", texts, MaskedBert, context=48)
 
 
 def test_ten_questions_are_learned_and_every_one_answered(run, folder):

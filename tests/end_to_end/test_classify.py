@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import changed, randomised
+from helpers import randomised
 from torch.testing import assert_close
 
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
-from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.prune import prune
 from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
 
-from .conftest import Result, called, newest_difference, recorded, refused, taught
+from .conftest import Result, called, newest_difference, recorded, refused, saved_gpt, taught
 
 GOOD, BAD = ["lovely", "bright", "charming", "warm"], ["dull", "cold", "boring", "bleak"]
 NOUNS = ["film", "story", "actor", "scene", "song"]
@@ -135,13 +133,7 @@ def test_a_line_without_its_tab_is_refused_by_number(folder, tmp_path):
 def language_model(tmp_path_factory) -> Path:
     """A model directory with a tokenizer and more rows than it has tokens."""
     texts = [text for text, _ in sentences(60)]
-    tokenizer = LanguageTokenizer.train(texts, 290)
-    torch.manual_seed(3)
-    sizes = {"context": 32, "width": 24, "layers": 2, "heads": 2, "end": tokenizer.end}
-    model = GPT(GPTConfig(vocabulary=len(tokenizer) + 1, **sizes))
-    path = tmp_path_factory.mktemp("models") / "lm"
-    save_model(path, model, tokenizer, "")
-    return path
+    return saved_gpt(tmp_path_factory.mktemp("models") / "lm", texts, more_rows=1, context=32, layers=2)
 
 
 def test_a_language_model_is_fine_tuned_with_its_own_tokens(folder, language_model, tmp_path):
@@ -308,31 +300,6 @@ def test_a_model_that_has_lost_heads_is_refused(folder, encoders, language_model
             f"{tmp_path / name} has lost heads, which a run cannot learn without; train first, then prune"
         )
         assert not (tmp_path / "new").exists()
-
-
-def test_a_model_of_another_architecture_is_refused(folder, encoders, tmp_path):
-    for name, type_, named, said in (
-        ("roberta", "roberta", ["RobertaModel"], "holds a model of type roberta; "),
-        ("following", "bert", ["BertForNextSentencePrediction"], "this BERT is a BertForNextSentencePrediction; known"),
-    ):
-        changed(shutil.copytree(encoders / "encoder", tmp_path / name), model_type=type_, architectures=named)
-        flags = ["--train", folder / "text.tsv", "--model", tmp_path / name, "--out", tmp_path / "new"]
-        assert said in refused("train", "classify", *flags)
-        assert said in refused("classify", tmp_path / name, stdin=b"a\n")
-    assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("words", "a masked language model (bert)"),
-        ("tagger", "a tagger (bert)"),
-        ("translator", "a translator (marian)"),
-    ],
-)
-def test_only_a_classifier_classifies(encoders, kind, said):
-    sentence = refused("classify", encoders / kind, stdin=b"a\n")
-    assert f"holds {said}; a classifier (GPT-2, GPT-1, Llama, BERT) is asked for here" in sentence
 
 
 # Freezing

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from helpers import changed
 
 from manyheads import Translator
 from manyheads.core.errors import CheckpointError
@@ -265,8 +266,11 @@ def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "started").mkdir()
     (tmp_path / "started" / "recipe.toml").touch()
-    for name in ("cut", "odd", "list"):
+    for name in ("cut", "odd", "list", "wide", "silent", "pickled"):
         shutil.copytree(run / "model", tmp_path / name)
+    changed(tmp_path / "wide", d_model=34)
+    (tmp_path / "silent" / "tokenizer.json").unlink()
+    (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")
     (tmp_path / "cut" / "model.safetensors").write_bytes((run / "model" / "model.safetensors").read_bytes()[:-9])
     (tmp_path / "odd" / "config.json").write_text('{"model_type": "t5"}')
     (tmp_path / "list" / "config.json").write_text("[]")
@@ -277,6 +281,9 @@ def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
         "cut": "model.safetensors is damaged",
         "odd": "holds a model of type t5; ",
         "list": "config.json",
+        "wide": "config",
+        "silent": "tokenizer.json is not there",
+        "pickled": "has only pytorch_model.bin, a pickle, which can run any code when opened",
     }.items():
         for arguments in (["translate"], ["selfcheck"], ["evaluate", "--pairs", tmp_path / "t.tsv"]):
             assert sentence in refused(arguments[0], tmp_path / name, *arguments[1:], stdin=b"a\n")

@@ -12,14 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertConfig
 from manyheads.tasks.task import TASKS
-from manyheads.text.encoder import EncoderTokenizer
 
-from .conftest import Result, called, checkpoints, files_in, newest_difference, refused, started, taught, typed
+from .conftest import (
+    Result,
+    called,
+    checkpoints,
+    files_in,
+    newest_difference,
+    refused,
+    saved_bert,
+    saved_gpt,
+    started,
+    taught,
+    typed,
+)
 
 LINES = [
     f"the {noun} is {word}."
@@ -32,7 +40,9 @@ TRAIN = [
 ]
 SIZES = ["model.width=16", "model.heads=2", "model.layers=1", "data.vocabulary=300"]
 ALL_OF_A_MODEL = {"config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json"}
-SENTENCE_TRANSFORMERS = {"modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json"}
+SENTENCE_TRANSFORMERS = {"modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json"} | {
+    "config_sentence_transformers.json"
+}
 NO_TENSOR_DIFFERS = "no tensor differs: the killed and resumed run is the uninterrupted one, bit for bit\n"
 
 
@@ -93,10 +103,8 @@ def folder(tmp_path_factory) -> Path:
         "section.toml": "data = 3",
     }.items():
         (made / name).write_text(content, encoding="utf-8")
-    tokenizer = EncoderTokenizer.train(LINES, 120)
-    torch.manual_seed(3)
-    sizes = {"context": 32, "width": 16, "layers": 1, "heads": 2, "separator": tokenizer.separator}
-    save_model(made / "encoder", Bert(BertConfig(vocabulary=len(tokenizer), **sizes)), tokenizer, "")
+    saved_bert(made / "encoder", LINES, context=32)
+    saved_gpt(made / "gpt", LINES)
     return made
 
 
@@ -152,6 +160,13 @@ def test_a_model_is_used_from_its_run_and_alone_and_in_a_process_of_its_own(tria
     assert whole.out
     assert called(*(each.format(run=run / "model") for each in trial.use), stdin=stdin) == whole
     assert typed(*(each.format(run=run) for each in trial.use), stdin=stdin) == whole
+
+
+def test_a_model_of_another_kind_is_refused_by_what_it_is(trial, folder):
+    name, said = ("gpt", "a language model (gpt2)") if trial.task == "similarity" else ("encoder", "an encoder (bert)")
+    sentence = refused(*(each.format(run=folder / name) for each in trial.use), stdin=b"a text\n")
+    assert f"holds {said}; " in sentence
+    assert sentence.endswith(" is asked for here")
 
 
 def test_selfcheck_says_ok_and_nothing_else(trial, run):
@@ -236,6 +251,7 @@ def test_without_any_files_there_is_a_sample(trial, tmp_path, monkeypatch):
     assert ("200 training pairs" if trial.task == "translate" else "in 25 documents") in result.err  # eight lines each
     data = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["data"]
     assert data[trial.file[0].removeprefix("--")] == []
+    assert data.get("next_sentence", False) is False  # those of the sample follow one another by chance
 
 
 # Stopping and going on
@@ -248,7 +264,7 @@ def test_an_existing_run_is_refused_and_left_as_it_is_whatever_is_asked(trial, r
     refused(*train, "--resume", "--overwrite")
     for flags in (["--preset", trial.presets[0]], data_of(trial, folder), ["--recipe", run / "recipe.toml"]):
         assert "a run goes on with its own recipe" in refused(*train, "--resume", *flags)
-    for section, change in {"model": "layers=2", "data": "vocabulary=301", "fine_tune": "freeze=true"}.items():
+    for section, change in {"model": "layers=2", "data": "vocabulary=301", "fine_tune": "epochs=9"}.items():
         if section in (run / "recipe.toml").read_text():
             sentence = refused(*train, "--resume", "--set", f"{section}.{change}")
             assert f"{section} of a run cannot change when it goes on" in sentence

@@ -5,7 +5,6 @@ import json
 import lzma
 import os
 import re
-import shutil
 import signal
 import subprocess
 import tomllib
@@ -13,7 +12,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from helpers import changed
 
 from manyheads import LanguageModel
 from manyheads.core.errors import ConfigError
@@ -94,17 +92,19 @@ def completer(pair_file, tmp_path_factory) -> Path:
 def formats(tmp_path_factory) -> dict[str, list]:
     """The same two documents in every way that they can be given."""
     folder = tmp_path_factory.mktemp("formats")
-    documents = {"a": SENTENCE * 20, "b": "ein Vögelchen singt. " * 40}
     (folder / "both" / "below").mkdir(parents=True)
-    for name, document in documents.items():
-        (folder / f"{name}.txt").write_text(document, encoding="utf-8")
-    (folder / "both" / "a.md").write_text(documents["a"], encoding="utf-8")
-    (folder / "both" / "below" / "b.txt").write_text(documents["b"], encoding="utf-8")
-    (folder / "both" / "notes.csv").write_text("no text", encoding="utf-8")
-    (folder / "a.txt.gz").write_bytes(gzip.compress(documents["a"].encode()))
-    (folder / "b.txt.xz").write_bytes(lzma.compress(documents["b"].replace("\n", "\r\n").encode()))
-    lines = "".join(json.dumps({"n": 3, "page": {"body": each}}) + "\n" for each in documents.values())
-    (folder / "both.jsonl").write_text(lines, encoding="utf-8")
+    one, two = SENTENCE * 20, "ein Vögelchen singt. " * 40
+    for name, content in {
+        "a.txt": one.encode(),
+        "b.txt": two.encode(),
+        "both/a.md": one.encode(),
+        "both/below/b.txt": two.encode(),
+        "both/notes.csv": b"no text",
+        "a.txt.gz": gzip.compress(one.encode()),
+        "b.txt.xz": lzma.compress(two.encode()),
+        "both.jsonl": "".join(json.dumps({"n": 3, "page": {"body": each}}) + "\n" for each in (one, two)).encode(),
+    }.items():
+        (folder / name).write_bytes(content)
     return {
         "several": ["--text", folder / "a.txt", folder / "b.txt"],
         "several flags": ["--text", folder / "a.txt", "--text", folder / "b.txt"],
@@ -331,27 +331,6 @@ def translator(files, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("translator") / "run"
     trained(out, *files, steps=1)
     return out
-
-
-def test_models_that_are_not_there_or_damaged_are_a_sentence(gpt, translator, tmp_path):
-    cut, silent, pickled, odd = (tmp_path / name for name in ("cut", "silent", "pickled", "odd"))
-    for copy in (cut, silent, pickled, odd):
-        shutil.copytree(gpt / "model", copy)
-    whole = (gpt / "model" / "model.safetensors").read_bytes()
-    (cut / "model.safetensors").write_bytes(whole[:-9])
-    (silent / "tokenizer.json").unlink()
-    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    changed(odd, n_embd=26)
-    for directory, sentence in {
-        tmp_path / "nowhere": "does not exist; give a model directory or a run directory",
-        cut: "model.safetensors is damaged",
-        silent: "tokenizer.json is not there",
-        pickled: "has only pytorch_model.bin, a pickle, which can run any code when opened",
-        odd: "its config says",
-        translator: "holds a translator (marian); a language model (GPT-2, GPT-1, Llama) is asked for here",
-    }.items():
-        for flags in (["--prompt", "a"], ["--prompt", "a", "--json"], ["--beam", 2]):
-            assert sentence in refused("generate", directory, *flags, stdin=b"a\n")
 
 
 def test_wrong_words_are_a_sentence(gpt):

@@ -196,20 +196,15 @@ def test_what_is_shown_is_printed_and_drawn_and_no_page_is_written(models, folde
     assert (folder / "a.png").read_bytes().startswith(PNG)
 
 
-@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
-def test_of_a_translator_one_of_three(young, folder, kind):
-    title = {"cross": "cross-attention"}.get(kind, f"{kind} self-attention")
-    flags = ["--attention", kind, "--svg", "a.svg"]
-    typed_well("look", young, TEXT, "die Hündin sieht", *flags)
-    assert f"young: {title}, layer 1, mean of 2 heads" in words_in(folder / "a.svg")
-    out, _ = typed_well("look", young, TEXT, "die Hündin sieht", *flags, "--show", "heads")
-    assert [line for line in out if line.startswith("Heads of")] == [f"Heads of {title}"]
-
-
 @pytest.mark.parametrize(("kind", "stack"), [("cross", "decoder"), ("encoder", "encoder"), ("decoder", "decoder")])
-def test_norms_are_of_the_stack_that_an_attention_is_in(young, folder, kind, stack):
-    flags = ["--show", "norms", "--svg", "a.svg", "--attention", kind]
-    out, _ = typed_well("look", young, TEXT, "die Hündin sieht", *flags)
+def test_of_a_translator_one_of_three_and_the_norms_of_its_stack(young, folder, kind, stack):
+    title = {"cross": "cross-attention"}.get(kind, f"{kind} self-attention")
+    look = ["look", young, TEXT, "die Hündin sieht", "--attention", kind, "--svg", "a.svg"]
+    typed_well(*look)
+    assert f"young: {title}, layer 1, mean of 2 heads" in words_in(folder / "a.svg")
+    out, _ = typed_well(*look, "--show", "heads")
+    assert [line for line in out if line.startswith("Heads of")] == [f"Heads of {title}"]
+    out, _ = typed_well(*look, "--show", "norms")
     assert [line for line in out if line.startswith("Residual")] == [f"Residual norms of the {stack}"]
     assert f"young: residual norms of the {stack}" in words_in(folder / "a.svg")
 
@@ -285,16 +280,12 @@ def test_positions_need_no_model(folder):
     assert (folder / "a.svg").read_bytes().startswith(SVG)
 
 
-def test_positions_of_a_model_are_its_own(models, folder):
-    typed_well("look", models["gpt"], "--positions", "own", "--json", "a.json")
-    table = json.loads((folder / "a.json").read_text())["learned"]["encoding"]
-    model = load_model(models["gpt"])[0]
-    np.testing.assert_allclose(table, model.positions.table.weight.detach(), rtol=1e-5)
-
-
-def test_positions_of_a_model_beside_others(models, folder):
+def test_positions_of_a_model_are_its_own_also_beside_others(models, folder):
     typed_well("look", models["gpt"], "--positions", "own,alibi", "--json", "a.json")
-    assert list(json.loads((folder / "a.json").read_text())) == ["learned", "alibi"]
+    found = json.loads((folder / "a.json").read_text())
+    assert list(found) == ["learned", "alibi"]
+    table = load_model(models["gpt"])[0].positions.table.weight.detach()
+    np.testing.assert_allclose(found["learned"]["encoding"], table, rtol=1e-5)
 
 
 # Fewer heads

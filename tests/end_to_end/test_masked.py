@@ -292,16 +292,6 @@ def test_a_model_without_next_sentences_is_scored_by_its_words_alone(words, fold
 
 
 @pytest.fixture(scope="module")
-def classifier(words, folder) -> Path:
-    lines = [f"the {name} says {said}\t{'small' if len(name) < 4 else 'large'}\n" for name, said in ANIMALS.items()]
-    (folder / "sizes.tsv").write_text("".join(lines * 5), encoding="utf-8")
-    flags = ["--train", folder / "sizes.tsv", "--model", words, "--out", folder / "classifier"]
-    result = called("train", "classify", *flags, "--set", "train.steps=1", "train.device=cpu")
-    assert result.code == 0, result.err
-    return folder / "classifier"
-
-
-@pytest.fixture(scope="module")
 def plain(folder) -> Path:
     """An encoder with nothing on top, whose context is odd and its weights of any size."""
     tokenizer = EncoderTokenizer.train([tale(60, seed=2)], 90)
@@ -430,7 +420,7 @@ def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(maskless, tmp
     assert {path.name for path in tmp_path.iterdir()} == set(WRONG_FILES)
 
 
-def test_what_cannot_be_guessed_is_one_sentence(words, both, classifier, plain, tmp_path):
+def test_what_cannot_be_guessed_is_one_sentence(words, both, plain, tmp_path):
     long = "the " * 11 + "[MASK]"
     for model, arguments, sentence in (
         (words, ["the cat"], r"'the cat' hides no word; write \[MASK\] where one is to be guessed"),
@@ -439,7 +429,6 @@ def test_what_cannot_be_guessed_is_one_sentence(words, both, classifier, plain, 
         (words, [long], "has 14 tokens, but the model reads 13; shorten it"),
         (both, [TEXTS[0], "--count", 0], "0 guesses are no guess; ask for at least 1"),
         (both, [TEXTS[0], "--device", "gpu"], "'gpu' is not a device"),
-        (classifier, [TEXTS[0]], r"holds a classifier \(bert\); a masked language model \(BERT\) is asked for here"),
         (plain, [TEXTS[0]], r"holds an encoder \(bert\); a masked language model \(BERT\) is asked for here"),
         (tmp_path / "no", [TEXTS[0]], "does not exist; give a model directory or a run directory"),
     ):

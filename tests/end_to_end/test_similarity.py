@@ -10,17 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertConfig
-from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.tasks.similarity.use import Embedder
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
 
-from .conftest import Result, called, command, environment, recorded, refused, taught
+from .conftest import Result, called, command, environment, recorded, refused, saved_bert, saved_gpt, taught
 
 COLOURS = ["red", "green", "blue", "white", "black", "brown"]
 THINGS = ["car", "house", "bird", "coat", "boat", "chair", "stone"]
@@ -56,13 +50,8 @@ def models(tmp_path_factory) -> Path:
     """A plain BERT and a language model."""
     made = tmp_path_factory.mktemp("models")
     texts = [text for pair in PAIRS for text in pair]
-    torch.manual_seed(3)
-    tokenizer = EncoderTokenizer.train(texts, 150)
-    sizes = {"context": 24, "width": 32, "layers": 1, "heads": 2}
-    separator = {"separator": tokenizer.separator}
-    save_model(made / "bert", Bert(BertConfig(vocabulary=len(tokenizer), **sizes, **separator)), tokenizer, "")
-    words = LanguageTokenizer.train(texts, 290)
-    save_model(made / "gpt", GPT(GPTConfig(vocabulary=len(words), end=words.end, **sizes)), words, "")
+    saved_bert(made / "bert", texts)
+    saved_gpt(made / "gpt", texts)
     return made
 
 

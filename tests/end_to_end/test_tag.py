@@ -9,15 +9,10 @@ import pytest
 import torch
 
 from manyheads.data.readers.columns import read_columns
-from manyheads.interop.directory import save_model
 from manyheads.interop.encoders import load_encoder
-from manyheads.models.bert import Bert, BertConfig
-from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.tasks.tag.use import Tagger, score_tags
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
 
-from .conftest import Result, called, recorded, refused, taught
+from .conftest import Result, called, recorded, refused, saved_bert, saved_gpt, taught
 
 FIRST, LAST = ["Ada", "Alan", "Grace", "Kurt", "Emmy"], ["Lovelace", "Turing", "Hopper", "Gödel", "Noether"]
 WORDS = ["sees", "the", "river", "likes", "an", "island", "and", "old", "bridges", "today"]
@@ -131,12 +126,8 @@ def test_sentences_longer_than_the_model_are_cut_into_windows_and_counted_once(f
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory) -> Path:
-    tokenizer = EncoderTokenizer.train([" ".join(words) for words, _ in sentences(60)], 140, lowercase=False)
-    torch.manual_seed(3)
-    sizes = {"vocabulary": len(tokenizer), "context": 24, "width": 32, "layers": 1, "heads": 2}
-    path = tmp_path_factory.mktemp("models") / "bert"
-    save_model(path, Bert(BertConfig(**sizes, separator=tokenizer.separator)), tokenizer, "")
-    return path
+    texts = [" ".join(words) for words, _ in sentences(60)]
+    return saved_bert(tmp_path_factory.mktemp("models") / "bert", texts)
 
 
 def test_only_the_head_learns_where_the_encoder_is_frozen(folder, encoder, tmp_path):
@@ -149,11 +140,7 @@ def test_only_the_head_learns_where_the_encoder_is_frozen(folder, encoder, tmp_p
 
 @pytest.fixture(scope="module")
 def language_model(tmp_path_factory) -> Path:
-    tokenizer = LanguageTokenizer.train(["the cat sees a tree"], 270)
-    model = GPT(GPTConfig(vocabulary=len(tokenizer), context=16, width=8, layers=1, heads=2, end=tokenizer.end))
-    path = tmp_path_factory.mktemp("models") / "lm"
-    save_model(path, model, tokenizer, "")
-    return path
+    return saved_gpt(tmp_path_factory.mktemp("models") / "lm", ["the cat sees a tree"])
 
 
 @pytest.mark.parametrize(
@@ -188,10 +175,3 @@ def test_without_seqeval_it_is_said_before_anything_is_trained(folder, tmp_path,
     assert "pip install 'manyheads[metrics]'" in result.err
     assert "step" not in result.err
     assert not (tmp_path / "new").exists()
-
-
-def test_a_directory_of_another_kind_is_refused(encoder, language_model):
-    for path, said in ((encoder, "encoder (bert)"), (language_model, "holds a language model")):
-        sentence = refused("tag", path, stdin=b"a sentence\n")
-        assert "tagger" in sentence
-        assert said in sentence

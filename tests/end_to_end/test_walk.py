@@ -4,33 +4,21 @@ import random
 
 import pytest
 
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import BertConfig, MaskedBert
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
+from manyheads.models.bert import MaskedBert
 
-from .conftest import WORDS, called, refused, typed
+from .conftest import WORDS, called, refused, saved_bert, saved_gpt, typed
 
 TEXT = "the old cat sees a red tree"
 
 
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory):
-    tokenizer = LanguageTokenizer.train([TEXT] * 3, 280)
-    model = GPT(GPTConfig(context=13, width=12, layers=2, heads=3, vocabulary=len(tokenizer), end=tokenizer.end))
-    path = tmp_path_factory.mktemp("models") / "gpt"
-    save_model(path, model, tokenizer, "")
-    return path
+    return saved_gpt(tmp_path_factory.mktemp("models") / "gpt", [TEXT] * 3, context=13, layers=2, heads=3)
 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory):
-    tokenizer = EncoderTokenizer.train([TEXT] * 3, 60)
-    config = BertConfig(context=13, width=12, layers=2, heads=3, vocabulary=len(tokenizer))
-    path = tmp_path_factory.mktemp("models") / "masked"
-    save_model(path, MaskedBert(config), tokenizer, "")
-    return path
+    return saved_bert(tmp_path_factory.mktemp("models") / "masked", [TEXT] * 3, MaskedBert, context=13, vocabulary=60)
 
 
 def test_without_a_model_it_walks_through_the_lectures_in_a_process_of_its_own():
