@@ -483,15 +483,8 @@ def test_a_section_is_a_tab(translator):
 
 
 def test_tokens_of_any_text_are_shown_as_text(opened):
-    tokens = [
-        "</script><script>window.ran = 1</script>",
-        "<img src=x onerror='window.ran = 2'>",
-        "",
-        " ",
-        "\n",
-        "x" * 500,
-    ]
-    tokens += ["😀", "مرحبا", "\ud83d", "{{weights}}", '"&quot;']
+    tokens = ["</script><script>window.ran = 1</script>", "<img src=x onerror='window.ran = 2'>"]
+    tokens += ["", " ", "\n", "x" * 500, "😀", "مرحبا", "\ud83d", "{{weights}}", '"&quot;']
     page = opened(attention_page(random_weights(1, 2, 11, 11), tokens, title="</title><script>window.ran = 3</script>"))
     for tab in ("head", "matrix", "model"):
         page.click(f"[data-tab={tab}]")

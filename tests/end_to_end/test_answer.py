@@ -2,14 +2,11 @@
 
 import json
 import random
-import tomllib
 from pathlib import Path
 
 import pytest
-from torch.testing import assert_close
 
 from manyheads.data.readers.questions import read_questions
-from manyheads.interop.directory import load_model
 from manyheads.models.bert import MaskedBert
 from manyheads.tasks.answer.use import Answerer, score_questions
 
@@ -175,15 +172,3 @@ def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(folder, tmp_p
     file, *given = flags.format(folder=folder).split()
     assert said in refused("train", "answer", "--out", tmp_path / "new", "--data", folder / file, *given)
     assert not (tmp_path / "new").exists()
-
-
-def test_a_frozen_encoder_stays_as_it_is(folder, encoder, tmp_path):
-    flags = ["--model", encoder, "--freeze"]
-    result = fine_tuned(tmp_path / "run", folder / "ten.json", *flags, assignments=["train.device=cpu"], steps=3)
-    assert "(50 of them learn)" in result.err
-    (before, old), (after, new) = load_model(encoder), load_model(tmp_path / "run")
-    assert new.encode(["Anna lives"]) == old.encode(["Anna lives"])
-    for name, tensor in after.body.state_dict().items():
-        assert_close(tensor, before.body.state_dict()[name])
-    recipe = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())
-    assert recipe["fine_tune"] == {"model": str(encoder), "freeze": True, "epochs": 3}

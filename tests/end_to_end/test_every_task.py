@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from manyheads.interop.directory import load_model
 from manyheads.tasks.task import TASKS
 
 from .conftest import (
@@ -40,8 +41,8 @@ TRAIN = [
 ]
 SIZES = ["model.width=16", "model.heads=2", "model.layers=1", "data.vocabulary=300"]
 ALL_OF_A_MODEL = {"config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json"}
-SENTENCE_TRANSFORMERS = {"modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json"} | {
-    "config_sentence_transformers.json"
+SENTENCE_TRANSFORMERS = {
+    *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json")
 }
 NO_TENSOR_DIFFERS = "no tensor differs: the killed and resumed run is the uninterrupted one, bit for bit\n"
 
@@ -303,6 +304,16 @@ def test_a_run_goes_on_to_the_bit_without_its_files_and_its_pre_trained_model(tr
     models = [each / "model" / "model.safetensors" for each in (whole, tmp_path / "part")]
     assert models[0].read_bytes() == models[1].read_bytes()
     assert tomllib.loads((tmp_path / "part" / "recipe.toml").read_text())["train"]["steps"] == 7
+
+
+@pytest.mark.parametrize("trial", [TRIALS[3], TRIALS[4], TRIALS[6]], ids=["classify", "tag", "answer"], indirect=True)
+def test_a_frozen_encoder_stays_as_it_is(trial, folder, tmp_path):
+    result = small(trial, tmp_path / "run", *data_of(trial, folder), "--model", folder / "encoder", "--freeze")
+    assert "of them learn)" in result.err
+    before, after = load_model(folder / "encoder")[0].state_dict(), load_model(tmp_path / "run")[0].body.state_dict()
+    assert {name for name in after if not after[name].equal(before[name])} <= {"pooler.weight", "pooler.bias"}
+    fine_tune = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["fine_tune"]
+    assert (fine_tune["model"], fine_tune["freeze"]) == (str(folder / "encoder"), True)
 
 
 def steps_done(run: Path) -> int:

@@ -361,35 +361,6 @@ def test_a_prompt_that_is_not_utf8_is_a_sentence(gpt):
 
 # Models of others, and ours elsewhere
 
-PROMPTS = ["the cat sees", "a dög", "old"]
-
-
-def theirs(directory: Path):
-    """The model and tokenizer that transformers makes of a directory."""
-    transformers = pytest.importorskip("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    model, report = transformers.AutoModelForCausalLM.from_pretrained(directory, output_loading_info=True)
-    assert not report["missing_keys"]
-    assert not report["unexpected_keys"]
-    return model.eval(), tokenizer
-
-
-def continued(model, tokenizer, prompt: str, tokens: int) -> str:
-    ids = tokenizer(prompt, return_tensors="pt")
-    found = model.generate(**ids, do_sample=False, max_new_tokens=tokens, pad_token_id=tokenizer.eos_token_id)
-    return tokenizer.decode(found[0, ids["input_ids"].shape[1] :], skip_special_tokens=True)
-
-
-@pytest.mark.parametrize("family", ["gpt", "llama"])
-def test_transformers_opens_our_run_and_says_the_same(request, family):
-    run = request.getfixturevalue(family)
-    model, tokenizer = theirs(run / "model")
-    for prompt in PROMPTS:
-        found = called("generate", run, "--prompt", prompt, "--temperature", 0, "--tokens", 8)
-        assert found.out == f"{prompt}{continued(model, tokenizer, prompt, 8)}\n"
-        assert tokenizer(prompt)["input_ids"] == LanguageModel.load(run).tokenizer.encode([prompt])[0]
-    assert tokenizer.model_max_length == 16
-
 
 def test_their_tokenizer_puts_the_delimiter_behind_a_source(completer):
     transformers = pytest.importorskip("transformers")

@@ -6,13 +6,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import torch
 
 from manyheads.data.readers.columns import read_columns
-from manyheads.interop.encoders import load_encoder
 from manyheads.tasks.tag.use import Tagger, score_tags
 
-from .conftest import Result, called, recorded, refused, saved_bert, saved_gpt, taught
+from .conftest import Result, called, recorded, refused, saved_gpt, taught
 
 FIRST, LAST = ["Ada", "Alan", "Grace", "Kurt", "Emmy"], ["Lovelace", "Turing", "Hopper", "Gödel", "Noether"]
 WORDS = ["sees", "the", "river", "likes", "an", "island", "and", "old", "bridges", "today"]
@@ -122,20 +120,6 @@ def test_sentences_longer_than_the_model_are_cut_into_windows_and_counted_once(f
     assert scores.words == len(long[0]) + len(long[1]) > 2 * 24
     assert scores.f1 is not None
     assert scores.f1 > 0.9
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory) -> Path:
-    texts = [" ".join(words) for words, _ in sentences(60)]
-    return saved_bert(tmp_path_factory.mktemp("models") / "bert", texts)
-
-
-def test_only_the_head_learns_where_the_encoder_is_frozen(folder, encoder, tmp_path):
-    flags = ["--model", encoder, "--freeze"]
-    result = tagged(tmp_path / "run", folder / "train.conll", *flags, assignments=SETTINGS, steps=2)
-    assert "of them learn" in result.err
-    before, after = Tagger.load(tmp_path / "run", device="cpu").model.body, load_encoder(encoder)[0]
-    assert all(torch.equal(weight, after.state_dict()[name]) for name, weight in before.state_dict().items())
 
 
 @pytest.fixture(scope="module")
