@@ -47,7 +47,7 @@ def formats(corpus, tmp_path_factory) -> dict[str, list]:
     targets = [folder / "one.de.xz", folder / "two.de"]
     return {
         "several": ["--source", *sources, "--target", *targets],
-        "several flags": [each for pair in zip(("--source",) * 2, sources) for each in pair] + ["--target", *targets],
+        "several flags": ["--source", sources[0], "--source", sources[1], "--target", *targets],
         "tsv": ["--pairs", folder / "all.tsv.gz"],
         "columns": ["--pairs", folder / "swapped.tsv", "--fields", "3", "1"],
         "jsonl": ["--pairs", folder / "all.jsonl"],
@@ -281,7 +281,7 @@ def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
         "cut": "model.safetensors is damaged",
         "odd": "holds a model of type t5; ",
         "list": "config.json",
-        "wide": "config",
+        "wide": "its config says",
         "silent": "tokenizer.json is not there",
         "pickled": "has only pytorch_model.bin, a pickle, which can run any code when opened",
     }.items():

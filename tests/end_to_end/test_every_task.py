@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from manyheads.interop.directory import load_model
-from manyheads.tasks.task import TASKS
+from manyheads.tasks.task import TASKS, recipe_of
 
 from .conftest import (
     Result,
@@ -22,6 +22,7 @@ from .conftest import (
     checkpoints,
     files_in,
     newest_difference,
+    recorded,
     refused,
     saved_bert,
     saved_gpt,
@@ -62,8 +63,8 @@ class Trial:
 
     @property
     def fine_tunes(self) -> bool:
-        """Whether it begins with a pre-trained model."""
-        return self.file[0] not in ("--text", "--pairs") or self.task == "similarity"
+        """Whether it can begin with a pre-trained model."""
+        return "fine_tune" in recipe_of(self.task).__dataclass_fields__
 
 
 GENERATES = {"more_files": frozenset({"generation_config.json"})}
@@ -114,8 +115,8 @@ def trial(request) -> Trial:
     return request.param
 
 
-fine_tuned = pytest.mark.parametrize("trial", [each for each in TRIALS if each.fine_tunes], indirect=True)
-pre_trained = pytest.mark.parametrize("trial", [each for each in TRIALS if not each.fine_tunes], indirect=True)
+def only(*tasks: str):
+    return pytest.mark.parametrize("trial", [each for each in TRIALS if each.task in tasks], ids=tasks, indirect=True)
 
 
 def data_of(trial: Trial, folder: Path) -> list:
@@ -149,9 +150,7 @@ def test_a_run_directory_holds_all_that_a_run_is(trial, run):
     card = (run / "model" / "README.md").read_text()
     assert "vocabulary = 300" in card
     assert f'task = "{trial.task}"' in card
-    assert [line["step"] for line in map(json.loads, (run / "metrics.jsonl").open()) if line["kind"] == "train"] == [
-        *range(1, 8)
-    ]
+    assert [line["step"] for line in recorded(run, "train")] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_a_model_is_used_from_its_run_and_alone_and_in_a_process_of_its_own(trial, run):
@@ -227,7 +226,7 @@ def test_a_recipe_of_another_task_is_refused_by_its_task(trial, folder, tmp_path
         assert not (tmp_path / "new").exists()
 
 
-@pre_trained
+@only("translate", "language", "masked")
 def test_a_tokenizer_can_be_brought_along_as_a_file_a_folder_or_a_model(trial, run, folder, tmp_path):
     for name in ("tokenizer/tokenizer.json", "tokenizer", "model"):
         out = tmp_path / name.replace("/", "-")
@@ -241,7 +240,7 @@ def test_a_tokenizer_can_be_brought_along_as_a_file_a_folder_or_a_model(trial, r
     assert not (tmp_path / "new").exists()
 
 
-@pre_trained
+@only("translate", "language", "masked")
 def test_without_any_files_there_is_a_sample(trial, tmp_path, monkeypatch):
     from manyheads.data import sample
 
@@ -306,7 +305,7 @@ def test_a_run_goes_on_to_the_bit_without_its_files_and_its_pre_trained_model(tr
     assert tomllib.loads((tmp_path / "part" / "recipe.toml").read_text())["train"]["steps"] == 7
 
 
-@pytest.mark.parametrize("trial", [TRIALS[3], TRIALS[4], TRIALS[6]], ids=["classify", "tag", "answer"], indirect=True)
+@only("classify", "tag", "answer")
 def test_a_frozen_encoder_stays_as_it_is(trial, folder, tmp_path):
     result = small(trial, tmp_path / "run", *data_of(trial, folder), "--model", folder / "encoder", "--freeze")
     assert "of them learn)" in result.err
@@ -337,7 +336,7 @@ def stopped(trial: Trial, run: Path, *flags, number: int, step: int) -> tuple[in
 LONG = [*SIZES, *TRAIN, "train.steps=400", "train.checkpoint_every=150"]
 
 
-@pytest.mark.parametrize("trial", TRIALS[:2], ids=["translate", "language"], indirect=True)
+@only("translate", "language")
 def test_a_run_stopped_by_every_signal_ends_as_the_undisturbed_one(trial, folder, tmp_path):
     flags = [*data_of(trial, folder), "--set", *LONG, *trial.settings]
     whole, run = tmp_path / "whole", tmp_path / "run"
@@ -364,6 +363,7 @@ def test_a_run_stopped_by_every_signal_ends_as_the_undisturbed_one(trial, folder
 
 
 @pytest.mark.slow
+@only("translate", "answer")
 def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder, tmp_path):
     whole, run = tmp_path / "whole", tmp_path / "run"
     first = ["train", trial.task, "--out", run, *data_of(trial, folder), "--set", *LONG, *trial.settings]
@@ -380,7 +380,7 @@ def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder,
     assert newest_difference(run, whole) is None
 
 
-@pytest.mark.parametrize("trial", TRIALS[:5:2], ids=["translate", "masked", "tag"], indirect=True)
+@only("translate", "masked", "tag")
 def test_prove_resume_proves_it(trial, run):
     found = called("prove-resume", run, "--steps", 6, "--seed", 1)
     assert (found.code, found.out) == (0, NO_TENSOR_DIFFERS)
@@ -427,7 +427,7 @@ def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(trial, folder
     assert_refused(trial, folder, tmp_path / "new", flags, said)
 
 
-@fine_tuned
+@only("classify", "tag", "similarity", "answer")
 @pytest.mark.parametrize(("flags", "said"), FINE_TUNED)
 def test_what_cannot_be_fine_tuned_is_one_sentence_and_leaves_nothing(trial, folder, tmp_path, flags, said):
     assert_refused(trial, folder, tmp_path / "new", flags, said)
