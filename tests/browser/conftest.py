@@ -23,15 +23,8 @@ import shutil
 
 import pytest
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+OFF = ("gpu", "quic", "background-networking", "component-update", "sync")
+ARGUMENTS = ["--no-sandbox", "--no-first-run", *(f"--disable-{each}" for each in OFF)]
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from manyheads.interop.directory import save_model
+from manyheads.models.bert import Bert, BertConfig
+from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.text.encoder import EncoderTokenizer
+from manyheads.text.language import LanguageTokenizer
+from manyheads.train.checkpoint import Checkpoints, first_difference
 
 WORDS = dict(
     zip(
@@ -23,6 +32,7 @@ SMALL = [
     *("data.vocabulary=330", "data.batch_tokens=300", "train.warmup=20", "train.learning_rate=0.01"),
     *("train.valid_every=1000", "train.checkpoint_every=1000", "train.average=1", "train.device=cpu"),
 ]
+TINY_SIZES = {"context": 24, "width": 24, "layers": 1, "heads": 2}
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
 
 
+def started(*arguments, **streams) -> subprocess.Popen:
+    """A command that goes on by itself and minds Ctrl-C, also where a shell in the background has it ignored."""
+    handled = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731
+    return subprocess.Popen(command(*arguments), env=environment(), preexec_fn=handled, **streams)
+
+
 def called(*arguments, stdin: bytes = b"") -> Result:
     """The same command in this process, which spares it the two seconds of importing torch."""
     from manyheads.cli.main import main
@@ -70,15 +86,67 @@ def called(*arguments, stdin: bytes = b"") -> Result:
     return Result(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())  # type: ignore
 
 
-def trained(out: Path, *arguments, steps: int, by=called) -> Result:
-    """A small run; `arguments` end in assignments, or in none."""
-    flags = [*arguments]
-    if "--set" not in flags:
-        flags.append("--set")
-    place = flags.index("--set") + 1
-    result = by("train", "translate", "--out", out, *flags[:place], *SMALL, f"train.steps={steps}", *flags[place:])
-    assert result.code == 0, result.err
+def refused(*arguments, stdin: bytes = b"", after_reading: bool = False) -> str:
+    """The one sentence of a command that cannot be; what it found in files it may have said before."""
+    found = called(*arguments, stdin=stdin)
+    assert (found.code, found.out) == (2, ""), found
+    *before, sentence = found.err.splitlines()
+    assert after_reading or not before, found.err
+    assert not any(line.startswith(("manyheads: ", "Traceback")) for line in before), found.err
+    assert sentence.startswith("manyheads: ")
+    return sentence.removeprefix("manyheads: ")
+
+
+def taught(task: str, out: Path, *arguments, settings=(), by=called) -> Result:
+    """A run of a task; `arguments` end in assignments, which come behind the settings, or in none."""
+    place = arguments.index("--set") if "--set" in arguments else len(arguments)
+    assignments = [*settings, *arguments[place + 1 :]]
+    result = by("train", task, "--out", out, *arguments[:place], *(["--set", *assignments] if assignments else []))
+    assert (result.code, result.out) == (0, ""), result.err
     return result
+
+
+def trained(out: Path, *arguments, steps: int, by=called) -> Result:
+    """A small run of a translator."""
+    return taught("translate", out, *arguments, settings=[*SMALL, f"train.steps={steps}"], by=by)
+
+
+def recorded(run: Path, kind: str = "valid") -> list[dict]:
+    """What a run has written down of its steps or of its validations."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line["kind"] == kind]
+
+
+def checkpoints(run: Path) -> list[str]:
+    return [path.name for path in Checkpoints(run / "checkpoints", 9, 1).paths()]
+
+
+def newest_difference(one: Path, other: Path) -> str | None:
+    """The first tensor in which the ends of two runs differ, or None."""
+    assert checkpoints(one)[-1] == checkpoints(other)[-1]
+    return first_difference(*(run / "checkpoints" / checkpoints(run)[-1] for run in (one, other)))
+
+
+def files_in(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def saved_bert(path: Path, texts: list[str], head=Bert, vocabulary: int = 150, **sizes) -> Path:
+    """A directory of an encoder that has learned nothing but the words of some texts."""
+    tokenizer = EncoderTokenizer.train(texts, vocabulary, lowercase=False)
+    config = BertConfig(vocabulary=len(tokenizer), separator=tokenizer.separator, **{**TINY_SIZES, **sizes})
+    torch.manual_seed(3)
+    save_model(path, head(config), tokenizer, "")
+    return path
+
+
+def saved_gpt(path: Path, texts: list[str], more_rows: int = 0, **sizes) -> Path:
+    """A directory of a language model that has learned nothing but the words of some texts."""
+    tokenizer = LanguageTokenizer.train(texts, 290)
+    config = GPTConfig(vocabulary=len(tokenizer) + more_rows, end=tokenizer.end, **{**TINY_SIZES, **sizes})
+    torch.manual_seed(3)
+    save_model(path, GPT(config), tokenizer, "")
+    return path
 
 
 @pytest.fixture(scope="session")

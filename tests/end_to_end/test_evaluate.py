@@ -19,15 +19,7 @@ import torch
 
 import manyheads
 from manyheads.interop.directory import save_model
-from manyheads.models.bert import (
-    Bert,
-    BertAnswerer,
-    BertClassifier,
-    BertConfig,
-    BertEmbedder,
-    BertTagger,
-    MaskedBert,
-)
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
@@ -36,7 +28,7 @@ from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
 
-from .conftest import Result, called, typed
+from .conftest import called, files_in, refused, taught, typed
 
 metrics = pytest.importorskip("sklearn.metrics")
 stats = pytest.importorskip("scipy.stats")
@@ -230,18 +222,11 @@ def test_labels_are_scored_as_scikit_learn_scores_what_the_classifier_says(model
     assert f"of {len(examples)} examples" in out.splitlines()[0]
     assert ("of good" if kind == "texts" else "macro mean") in out.splitlines()[1]
     assert printed_confusion(out) == (names, metrics.confusion_matrix(truth, said, labels=names).tolist())
-
-
-@pytest.mark.parametrize("kind", ["texts", "pairs", "decoder"])
-def test_calibration_is_counted_over_fifteen_bins_of_the_classifiers_probabilities(models, tmp_path, kind):
-    examples = EXAMPLES[kind](1)
-    out = evaluated(models / kind, written(tmp_path, kind, examples))
-    found = manyheads.Classifier.load(models / kind, device="cpu")([given for given, _ in examples])
-    right = [each.name == label for each, (_, label) in zip(found, examples)]
-    parts = bins([each.probability for each in found], right)
+    # Calibration, over fifteen bins of the classifier's probabilities.
+    parts = bins([each.probability for each in found], [one == other for one, other in zip(said, truth)])
     means = {place: [sum(column) / len(rows) for column in zip(*rows)] for place, rows in parts.items()}
     error = sum(len(parts[place]) * abs(sure - met) for place, (sure, met) in means.items()) / len(examples)
-    assert len(parts) > 2  # and the test can tell
+    assert len(parts) > 2
     assert printed(out, "calibration error") == near(100 * error, 2)
     for row, (place, (sure, met)) in zip(printed_bins(out), means.items(), strict=True):
         assert row[:2] == [near(100 * place / 15, 1), near(100 * (place + 1) / 15, 1)]
@@ -430,37 +415,26 @@ def test_a_folder_of_glue_means_its_dev_tsv(models, tmp_path, kind):
 
 
 def test_examples_with_an_empty_text_are_left_out_and_counted(models, tmp_path):
-    path = written(tmp_path, "texts", EXAMPLES["texts"](1))
-    wanted = evaluated(models / "texts", path)
-    path.write_text(path.read_text() + "\tgood\n  \tbad\n")
-    result = called("evaluate", models / "texts", "--data", path)
-    assert (result.code, result.out) == (0, wanted)
-    assert result.err == f"warning: {path}: 2 examples with an empty text are left out\n"
+    for kind, more, count in (("texts", "\tgood\n  \tbad\n", 2), ("sentences", "\tthe film\t3\n", 1)):
+        path = written(tmp_path, kind, EXAMPLES[kind](1))
+        wanted = evaluated(models / kind, path)
+        path.write_text(path.read_text() + more)
+        result = called("evaluate", models / kind, "--data", path)
+        assert (result.code, result.out) == (0, wanted)
+        assert result.err.startswith(f"warning: {path}: {count} ")
+        assert "with an empty text" in result.err
 
 
-def test_pairs_with_an_empty_text_are_left_out_and_counted(models, tmp_path):
-    path = written(tmp_path, "sentences", EXAMPLES["sentences"](1))
-    path.write_text(path.read_text() + "\tthe film\t3\n")
-    result = called("evaluate", models / "sentences", "--data", path)
-    assert (result.code, "of 70 examples" in result.out) == (0, True)
-    assert "1 " in result.err
-    assert "empty text" in result.err
-
-
-def test_questions_whose_answer_stands_nowhere_are_left_out_and_counted(models, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"answers": [{"text": "zebra", "answer_start": 0}]}, "1 question"), ({"question": " "}, "empty")],
+)
+def test_questions_without_words_or_whose_answer_stands_nowhere_are_left_out(models, tmp_path, change, said):
     examples = asked(1, 0.0)
-    examples[3]["qas"][0]["answers"] = [{"text": "zebra", "answer_start": 0}]
+    examples[3]["qas"][0].update(change)
     result = called("evaluate", models / "answers", "--data", written(tmp_path, "answers", examples))
     assert (result.code, "of 59 questions" in result.out) == (0, True)
-    assert "stands nowhere" in result.err or "left out" in result.err
-
-
-def test_an_empty_question_is_left_out_as_in_training(models, tmp_path):
-    examples = asked(1, 0.0)
-    examples[3]["qas"][0]["question"] = " "
-    result = called("evaluate", models / "answers", "--data", written(tmp_path, "answers", examples))
-    assert (result.code, "of 59 questions" in result.out) == (0, True)
-    assert "empty" in result.err
+    assert said in result.err
 
 
 def test_a_sentence_transformers_directory_is_an_embedder_whatever_head_its_encoder_kept(models, tmp_path):
@@ -482,42 +456,33 @@ def run(tmp_path_factory) -> Path:
     examples = written(folder, "texts", EXAMPLES["texts"](1))
     sizes = [f"model.{name}={size}" for name, size in SIZES.items()]
     settings = [*sizes, "data.vocabulary=90", "train.steps=2", "train.device=cpu", "train.learning_rate=0.01"]
-    result = called("train", "classify", "--train", examples, "--out", folder / "mine", "--set", *settings)
-    assert result.code == 0, result.err
+    taught("classify", folder / "mine", "--train", examples, settings=settings)
     return folder / "mine"
 
 
-def files_in(folder: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_reliability_is_drawn_into_the_run_directory_and_said_to_be(run, tmp_path):
-    examples = written(tmp_path, "texts", EXAMPLES["texts"](2))
-    before = files_in(run)
-    result = called("evaluate", run, "--data", examples)
-    assert (result.code, result.err) == (0, f"reliability is drawn in {run / 'reliability.png'}\n")
-    assert "calibration error" in result.out
-    after = files_in(run)
-    assert after.pop(run / "reliability.png").startswith(b"\x89PNG")
-    before.pop(run / "reliability.png", None)
-    assert after == before
-    assert list(tmp_path.iterdir()) == [examples]
-
-
-def test_reliability_is_drawn_where_it_is_asked_for_and_nowhere_else(models, run, tmp_path):
-    examples = written(tmp_path, "texts", EXAMPLES["texts"](2))
-    for model in (run, models / "texts"):
-        (model / "reliability.png").unlink(missing_ok=True)
+def test_reliability_is_drawn_into_a_run_or_where_it_is_asked_for_and_nowhere_else(models, run, tmp_path):
+    examples, asked_for = written(tmp_path, "texts", EXAMPLES["texts"](2)), tmp_path / "mine.svg"
+    for model, flags, drawn in (
+        (run, [], run / "reliability.png"),
+        (run, ["--plot", asked_for], asked_for),
+        (models / "texts", ["--plot", asked_for], asked_for),
+        (run / "model", [], None),
+    ):
+        (run / "reliability.png").unlink(missing_ok=True)
         before = files_in(model)
-        result = called("evaluate", model, "--data", examples, "--plot", tmp_path / "mine.svg")
-        assert (result.code, result.err) == (0, f"reliability is drawn in {tmp_path / 'mine.svg'}\n")
-        picture = (tmp_path / "mine.svg").read_text()
-        assert "<svg" in picture
-        found = re.search(r"ECE ([\d.]+) %", picture)
-        assert found
-        assert float(found[1]) == pytest.approx(printed(result.out, "calibration error"), abs=0.056)
-        assert files_in(model) == before
-        (tmp_path / "mine.svg").unlink()
+        result = called("evaluate", model, "--data", examples, *flags)
+        assert (result.code, result.err) == (0, f"reliability is drawn in {drawn}\n" if drawn else "")
+        if drawn == asked_for:
+            found = re.search(r"ECE ([\d.]+) %", asked_for.read_text())
+            assert found
+            assert float(found[1]) == pytest.approx(printed(result.out, "calibration error"), abs=0.056)
+            asked_for.unlink()
+        elif drawn:
+            assert drawn.read_bytes().startswith(b"\x89PNG")
+        after = files_in(model)
+        after.pop(run / "reliability.png", None)
+        assert after == before
+        assert list(tmp_path.iterdir()) == [examples]
 
 
 @pytest.mark.parametrize("kind", ["texts", "decoder", "choices", "numbers", "entities", "bert", "answers"])
@@ -530,30 +495,14 @@ def test_a_bare_model_directory_is_left_as_it_is(models, tmp_path, monkeypatch, 
     assert list(tmp_path.iterdir()) == [examples]
 
 
-def test_the_model_inside_a_run_is_a_bare_directory_too(run, tmp_path):
-    (run / "reliability.png").unlink(missing_ok=True)
-    before = files_in(run)
-    inside = evaluated(run / "model", written(tmp_path, "texts", EXAMPLES["texts"](2)))
-    assert files_in(run) == before
-    assert inside == called("evaluate", run, "--data", tmp_path / "data.tsv").out
-
-
 @pytest.mark.parametrize("kind", ["choices", "numbers"])
-def test_a_picture_that_is_asked_for_is_drawn_or_refused(models, tmp_path, kind):
+def test_a_picture_that_there_is_none_of_is_refused(models, tmp_path, kind):
     examples = written(tmp_path, kind, EXAMPLES[kind](1))
-    result = called("evaluate", models / kind, "--data", examples, "--plot", tmp_path / "mine.svg")
-    assert (tmp_path / "mine.svg").exists() or result.code == 2
+    refused("evaluate", models / kind, "--data", examples, "--plot", tmp_path / "mine.svg")
+    assert list(tmp_path.iterdir()) == [examples]
 
 
 # What is absent
-
-
-def assert_one_sentence(result: Result, *said: str) -> None:
-    assert (result.code, result.out) == (2, "")
-    [line] = result.err.splitlines()
-    assert line.startswith("manyheads: ")
-    for each in said:
-        assert each in line
 
 
 @pytest.mark.parametrize(
@@ -570,8 +519,8 @@ def test_without_the_libraries_of_scores_it_is_one_sentence_with_the_command(
     models, tmp_path, monkeypatch, kind, package, needed
 ):
     monkeypatch.setitem(sys.modules, package, None)
-    result = called("evaluate", models / kind, "--data", written(tmp_path, kind, EXAMPLES[kind](1)))
-    assert_one_sentence(result, f"needs {needed}, which is not installed: pip install 'manyheads[metrics]'")
+    sentence = refused("evaluate", models / kind, "--data", written(tmp_path, kind, EXAMPLES[kind](1)))
+    assert f"needs {needed}, which is not installed: pip install 'manyheads[metrics]'" in sentence
 
 
 @pytest.mark.parametrize("kind", ["answers", "choices"])
@@ -584,24 +533,19 @@ def test_what_needs_no_library_of_scores_is_scored_without(models, tmp_path, mon
 
 
 def test_without_matplotlib_a_picture_that_is_asked_for_is_one_sentence_and_scores_need_none(
-    models, tmp_path, monkeypatch
+    models, run, tmp_path, monkeypatch
 ):
     examples = written(tmp_path, "texts", EXAMPLES["texts"](1))
     wanted = evaluated(models / "texts", examples)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert evaluated(models / "texts", examples) == wanted
-    result = called("evaluate", models / "texts", "--data", examples, "--plot", tmp_path / "mine.png")
-    assert_one_sentence(result, "A picture needs matplotlib", "pip install 'manyheads[look]'")
+    sentence = refused("evaluate", models / "texts", "--data", examples, "--plot", tmp_path / "mine.png")
+    assert sentence.startswith("A picture needs matplotlib")
+    assert "pip install 'manyheads[look]'" in sentence
     assert list(tmp_path.iterdir()) == [examples]
-
-
-def test_without_matplotlib_a_run_is_scored_all_the_same(run, tmp_path, monkeypatch):
     (run / "reliability.png").unlink(missing_ok=True)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = called("evaluate", run, "--data", written(tmp_path, "texts", EXAMPLES["texts"](2)))
-    assert "manyheads[look]" in result.err
-    assert len(result.err.splitlines()) == 1
-    assert "calibration error" in result.out
+    result = called("evaluate", run, "--data", examples)  # a run is scored all the same
+    assert ("calibration error" in result.out, result.err.count("manyheads[look]")) == (True, 1)
 
 
 # What cannot be
@@ -634,30 +578,20 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "said"),
+    ("kind", "files", "said"),
     [
+        # A label that the model does not know
         ("texts", "strange.tsv", "strange.tsv, line 3: the label 'splendid' is not among those of"),
         ("decoder", "strange.tsv", "strange.tsv, line 2: the label 'good' is not among those of"),
         ("entities", "strange.conll", "strange.conll, in the sentence from line 3 on: the label 'B-animal' of 'song'"),
+        ("entities", "entities.conll strange.conll", "strange.conll, in the sentence"),
         ("parts", "entities.conll", "entities.conll, in the sentence from line 1 on: the label"),
         ("numbers", "strange.tsv", "strange.tsv, line 2: 'good' is not a number"),
         ("bert", "words.tsv", "words.tsv, line 3: 'high' is not a number"),
         ("choices", "beyond.jsonl", "beyond.jsonl, line 1: answer is 2; it must be the number of the right choice"),
-    ],
-)
-def test_a_label_that_the_model_does_not_know_is_refused_with_file_and_line(models, folder, kind, name, said):
-    assert_one_sentence(called("evaluate", models / kind, "--data", folder / name), said)
-
-
-def test_a_label_that_the_tagger_does_not_know_is_refused_with_the_file_it_is_in(models, folder):
-    files = [folder / "entities.conll", folder / "strange.conll"]
-    assert_one_sentence(called("evaluate", models / "entities", "--data", *files), "strange.conll, in the sentence")
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "said"),
-    [
+        # A file of another form
         ("texts", "pairs.tsv", "pairs.tsv is of the form pair, but the model takes the form text"),
+        ("texts", "texts.tsv pairs.tsv", "pairs.tsv is of the form pair"),
         ("decoder", "pairs.tsv", "pairs.tsv is of the form pair, but the model takes the form text"),
         ("texts", "choices.jsonl", "choices.jsonl is of the form choice, but the model takes the form text"),
         ("numbers", "bert.tsv", "bert.tsv is of the form pair, but the model takes the form text"),
@@ -672,79 +606,50 @@ def test_a_label_that_the_tagger_does_not_know_is_refused_with_the_file_it_is_in
         ("texts", "text.txt", "text.txt, line 1: 1 columns and none named label"),
         ("texts", "empty.tsv", "empty.tsv holds no example"),
         ("entities", "empty.conll", "empty.conll holds no sentence"),
+        # A missing column
+        ("texts", "short.tsv", "short.tsv, line 3: 1 columns where there must be 2"),
+        ("pairs", "short-pair.tsv", "short-pair.tsv, line 3: 2 columns where there must be 3"),
+        ("bert", "short-pair.tsv", "short-pair.tsv, line 3: 2 columns where there must be 3"),
+        ("texts", "short.jsonl", "short.jsonl, line 2: no field 'label'"),
+        ("texts", "unlabelled.tsv", "unlabelled.tsv, line 3: the label is empty"),
+        ("entities", "short.conll", "short.conll, line 2: 1 column, where there must be a word and its label"),
+        ("entities", "entities.conll --columns 1 4", "entities.conll, line 1: 2 columns, but column 4 is asked for"),
+        ("texts", "texts.tsv --columns 1 4", "texts.tsv, line 2: 2 columns, but column 4 is asked for"),
+        ("texts", "texts.tsv --columns review label", "texts.tsv: no column is named 'review'"),
+        ("texts", "texts.tsv --columns sentence", "1 columns are named; name one text or two, and the label last"),
+        ("texts", "texts.tsv --columns sentence sentence", "names a column twice"),
+        ("entities", "entities.conll --columns word label", "write two numbers from 1, of the word and of its label"),
+        # A file that is not there, and a folder without a dev.tsv
+        *((kind, "nowhere.tsv", "nowhere.tsv is not there") for kind in EXAMPLES),
+        *((kind, ".", "the folder . holds no dev.tsv") for kind in ("texts", "decoder", "choices", "numbers", "bert")),
+        *((kind, ".", ". cannot be read: Is a directory") for kind in ("entities", "answers")),
+        # A model of another kind, or other flags than it takes
+        ("masked", "texts.tsv", "not scored with --data; it takes --text"),
+        ("translator", "pairs.tsv", "a translator, which is not scored with --data"),
+        ("language", "texts.tsv", "a language model, which is not scored with --data"),
+        ("nowhere", "texts.tsv", "nowhere does not exist"),
+        (".", "texts.tsv", "holds no config.json"),
+        ("texts", "texts.tsv --text text.txt", "not scored with --text"),
+        ("texts", "texts.tsv --choices choices.jsonl", "not scored with --choices"),
+        ("texts", "texts.tsv --pairs pairs.tsv", "not scored with --pairs"),
+        ("texts", "texts.tsv --source text.txt", "not scored with --source"),
+        ("texts", "texts.tsv --plot mine.pdf", "mine.pdf must end in .png or .svg"),
+        ("texts", "texts.tsv --plot no/mine.png", "there is no folder"),
+        ("entities", "entities.conll --plot mine.png", "not scored with --"),
+        ("bert", "bert.tsv --plot mine.png", "not scored with --"),
+        ("answers", "answers.json --plot mine.png", "not scored with --"),
+        ("translator", "pairs.tsv --plot mine.png", "not scored with --"),
     ],
 )
-def test_a_file_of_another_form_is_refused(models, folder, kind, name, said):
-    assert_one_sentence(called("evaluate", models / kind, "--data", folder / name), said)
-
-
-def test_of_several_files_the_one_of_another_form_is_named(models, folder):
-    result = called("evaluate", models / "texts", "--data", folder / "texts.tsv", folder / "pairs.tsv")
-    assert_one_sentence(result, "pairs.tsv is of the form pair")
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "columns", "said"),
-    [
-        ("texts", "short.tsv", [], "short.tsv, line 3: 1 columns where there must be 2"),
-        ("pairs", "short-pair.tsv", [], "short-pair.tsv, line 3: 2 columns where there must be 3"),
-        ("bert", "short-pair.tsv", [], "short-pair.tsv, line 3: 2 columns where there must be 3"),
-        ("texts", "short.jsonl", [], "short.jsonl, line 2: no field 'label'"),
-        ("texts", "unlabelled.tsv", [], "unlabelled.tsv, line 3: the label is empty"),
-        ("entities", "short.conll", [], "short.conll, line 2: 1 column, where there must be a word and its label"),
-        ("entities", "entities.conll", ["1", "4"], "entities.conll, line 1: 2 columns, but column 4 is asked for"),
-        ("texts", "texts.tsv", ["1", "4"], "texts.tsv, line 2: 2 columns, but column 4 is asked for"),
-        ("texts", "texts.tsv", ["review", "label"], "texts.tsv: no column is named 'review'"),
-        ("texts", "texts.tsv", ["sentence"], "1 columns are named; name one text or two, and the label last"),
-        ("texts", "texts.tsv", ["sentence", "sentence"], "names a column twice"),
-        ("entities", "entities.conll", ["word", "label"], "write two numbers from 1, of the word and of its label"),
-    ],
-)
-def test_a_missing_column_is_refused_with_file_and_line(models, folder, kind, name, columns, said):
-    flags = ["--columns", *columns] if columns else []
-    assert_one_sentence(called("evaluate", models / kind, "--data", folder / name, *flags), said)
-
-
-@pytest.mark.parametrize("kind", ["texts", "decoder", "choices", "numbers", "entities", "bert", "answers"])
-def test_a_file_that_is_not_there_is_refused(models, folder, kind):
-    assert_one_sentence(called("evaluate", models / kind, "--data", "nowhere.tsv"), "nowhere.tsv is not there")
-    assert_one_sentence(called("evaluate", models / kind, "--data", folder), str(folder))  # no dev.tsv in it
-
-
-@pytest.mark.parametrize(
-    ("model", "flags", "said"),
-    [
-        (
-            "masked",
-            ["--data", "{folder}/texts.tsv"],
-            "not scored with --data; it takes --text",
-        ),
-        ("translator", ["--data", "{folder}/pairs.tsv"], "a translator, which is not scored with --data"),
-        ("language", ["--data", "{folder}/texts.tsv"], "a language model, which is not scored with --data"),
-        ("nowhere", ["--data", "{folder}/texts.tsv"], "nowhere does not exist"),
-        (".", ["--data", "{folder}/texts.tsv"], "holds no config.json"),
-        ("texts", ["--data", "{folder}/texts.tsv", "--text", "{folder}/text.txt"], "not scored with --text"),
-        ("texts", ["--data", "{folder}/texts.tsv", "--choices", "{folder}/choices.jsonl"], "not scored with --choices"),
-        ("texts", ["--data", "{folder}/texts.tsv", "--pairs", "{folder}/pairs.tsv"], "not scored with --pairs"),
-        ("texts", ["--data", "{folder}/texts.tsv", "--source", "{folder}/text.txt"], "not scored with --source"),
-        ("texts", [], "nothing to score a classifier on: give --data"),
-        ("texts", ["--data", "{folder}/texts.tsv", "--plot", "{folder}/mine.pdf"], "mine.pdf must end in .png or .svg"),
-        ("texts", ["--data", "{folder}/texts.tsv", "--plot", "{folder}/no/mine.png"], "no/mine.png cannot be written"),
-        (
-            "entities",
-            ["--data", "{folder}/entities.conll", "--plot", "{folder}/mine.png"],
-            "not scored with --",
-        ),
-        ("bert", ["--data", "{folder}/bert.tsv", "--plot", "{folder}/mine.png"], "not scored with --"),
-        ("answers", ["--data", "{folder}/answers.json", "--plot", "{folder}/mine.png"], "not scored with --"),
-        ("translator", ["--data", "{folder}/pairs.tsv", "--plot", "{folder}/mine.png"], "not scored with --"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_one_sentence_and_leaves_nothing(models, folder, model, flags, said):
+def test_what_cannot_be_evaluated_is_one_sentence_and_leaves_nothing(models, folder, monkeypatch, kind, files, said):
+    monkeypatch.chdir(folder)
     before = files_in(folder)
-    result = called("evaluate", models / model, *[flag.format(folder=folder) for flag in flags])
-    assert_one_sentence(result, said)
+    assert said in refused("evaluate", models / kind, "--data", *files.split())
     assert files_in(folder) == before
+
+
+def test_without_anything_to_score_on_it_says_what_to_give(models):
+    assert "nothing to score a classifier on: give --data" in refused("evaluate", models / "texts")
 
 
 # Python

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from helpers import randomised
 
 from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import save_model
@@ -48,10 +49,7 @@ def made(directory: Path, family: str) -> Path:
     else:
         tokenizer = tokenizer.with_special(["<s>"]).with_template(["<s>", "$A"])
         model = Llama(LlamaConfig(vocabulary=len(tokenizer), end=tokenizer.end, inner=37, key_value_heads=3, **sizes))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.3 * torch.randn_like(parameter))
-    save_model(directory / "model", model, tokenizer, "card")
+    save_model(directory / "model", randomised(model), tokenizer, "card")
     if family == "llama":
         beside = directory / "model" / "tokenizer_config.json"
         beside.write_text(json.dumps({**json.loads(beside.read_text(encoding="utf-8")), "bos_token": "<s>"}))
@@ -68,14 +66,10 @@ def tasks(tmp_path_factory) -> Path:
     """A folder with three tasks of lm_eval and their data."""
     torch.manual_seed(5)
     folder = tmp_path_factory.mktemp("tasks")
-    choices = [
-        {
-            "context": words(2 + each % 9),
-            "choices": [f" {words(1 + choice)}" for choice in range(3)],
-            "answer": each % 3,
-        }
-        for each in range(30)
-    ]
+    choices = []
+    for each in range(30):
+        question = {"context": words(2 + each % 9), "choices": [f" {words(1 + choice)}" for choice in range(3)]}
+        choices.append({**question, "answer": each % 3})
     texts = [{"text": words(count)} for count in (1, 5, 29, 70)]
     scored = "metric_list: [{metric: word_perplexity}, {metric: bits_per_byte}]"
     entries = {

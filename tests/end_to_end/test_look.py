@@ -2,11 +2,13 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from helpers import randomised
 
 from manyheads import LanguageModel, Translator
 from manyheads.interop.directory import load_model, save_model
@@ -18,6 +20,7 @@ from manyheads.tasks.inside.look import look_inside
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 
+from . import conftest
 from .conftest import WORDS, called, trained
 
 LINES = ["the old cat sees a dog", "a young bird finds the red tree", "the dog likes the house"] * 3
@@ -39,10 +42,7 @@ def models(tmp_path_factory) -> dict[str, Path]:
         "classifier": (BertClassifier(Bert(bert), ("bad", "good")), encoder),
     }
     for name, (model, tokenizer) in made.items():
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter.add_(0.3 * torch.randn_like(parameter))
-        save_model(folder / name, model.eval(), tokenizer, f"# {name}\n")
+        save_model(folder / name, randomised(model), tokenizer, f"# {name}\n")
     return {name: folder / name for name in made}
 
 
@@ -77,12 +77,9 @@ def typed_well(*arguments) -> tuple[list[str], list[str]]:
 def refused(*arguments) -> str:
     """The one sentence of a command that cannot be, which has printed nothing and written no file."""
     before = written(Path.cwd())
-    found = called(*arguments)
-    assert (found.code, found.out) == (2, ""), found
+    sentence = conftest.refused(*arguments)
     assert written(Path.cwd()) == before
-    (sentence,) = found.err.splitlines()
-    assert sentence.startswith("manyheads: ")
-    return sentence.removeprefix("manyheads: ")
+    return sentence
 
 
 def words_in(path: Path) -> str:
@@ -113,7 +110,8 @@ def test_a_page_is_written_where_it_is_asked_for_and_over_what_was_there(models,
     assert "<title>gpt</title>" in (folder / "mine.HTML").read_text(encoding="utf-8")
     _, err = typed_well("look", models["gpt"], TEXT, "--out", Path("sub") / "mine.html")
     assert err == ["sub/mine.html is written; open it in a browser"]
-    assert written(folder) == ["mine.HTML", "sub", "sub/mine.html"]
+    typed_well("look", models["gpt"], TEXT, "--out", "a.html", "--json", "a.json")
+    assert written(folder) == ["a.html", "a.json", "mine.HTML", "sub", "sub/mine.html"]
 
 
 def test_a_language_model_goes_on(models):
@@ -152,11 +150,6 @@ def test_one_head_of_one_layer_as_figures_and_as_numbers(models, folder):
     assert (found["rows"], found["columns"]) == (expected.rows, expected.columns)
     np.testing.assert_allclose(found["weights"], expected.weights[1:2, 2:3], atol=1e-6)
     assert np.abs(expected.weights[1, 1] - expected.weights[1, 2]).max() > 1e-2  # and the test can tell
-
-
-def test_a_page_beside_the_others_when_both_are_asked_for(models, folder):
-    typed_well("look", models["gpt"], TEXT, "--out", "a.html", "--json", "a.json")
-    assert written(folder) == ["a.html", "a.json"]
 
 
 def test_numbers_that_are_none_are_not_written_as_numbers(models, folder):
@@ -199,20 +192,15 @@ def test_what_is_shown_is_printed_and_drawn_and_no_page_is_written(models, folde
     assert (folder / "a.png").read_bytes().startswith(PNG)
 
 
-@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
-def test_of_a_translator_one_of_three(young, folder, kind):
-    title = {"cross": "cross-attention"}.get(kind, f"{kind} self-attention")
-    flags = ["--attention", kind, "--svg", "a.svg"]
-    typed_well("look", young, TEXT, "die Hündin sieht", *flags)
-    assert f"young: {title}, layer 1, mean of 2 heads" in words_in(folder / "a.svg")
-    out, _ = typed_well("look", young, TEXT, "die Hündin sieht", *flags, "--show", "heads")
-    assert [line for line in out if line.startswith("Heads of")] == [f"Heads of {title}"]
-
-
 @pytest.mark.parametrize(("kind", "stack"), [("cross", "decoder"), ("encoder", "encoder"), ("decoder", "decoder")])
-def test_norms_are_of_the_stack_that_an_attention_is_in(young, folder, kind, stack):
-    flags = ["--show", "norms", "--svg", "a.svg", "--attention", kind]
-    out, _ = typed_well("look", young, TEXT, "die Hündin sieht", *flags)
+def test_of_a_translator_one_of_three_and_the_norms_of_its_stack(young, folder, kind, stack):
+    title = {"cross": "cross-attention"}.get(kind, f"{kind} self-attention")
+    look = ["look", young, TEXT, "die Hündin sieht", "--attention", kind, "--svg", "a.svg"]
+    typed_well(*look)
+    assert f"young: {title}, layer 1, mean of 2 heads" in words_in(folder / "a.svg")
+    out, _ = typed_well(*look, "--show", "heads")
+    assert [line for line in out if line.startswith("Heads of")] == [f"Heads of {title}"]
+    out, _ = typed_well(*look, "--show", "norms")
     assert [line for line in out if line.startswith("Residual")] == [f"Residual norms of the {stack}"]
     assert f"young: residual norms of the {stack}" in words_in(folder / "a.svg")
 
@@ -288,16 +276,12 @@ def test_positions_need_no_model(folder):
     assert (folder / "a.svg").read_bytes().startswith(SVG)
 
 
-def test_positions_of_a_model_are_its_own(models, folder):
-    typed_well("look", models["gpt"], "--positions", "own", "--json", "a.json")
-    table = json.loads((folder / "a.json").read_text())["learned"]["encoding"]
-    model = load_model(models["gpt"])[0]
-    np.testing.assert_allclose(table, model.positions.table.weight.detach(), rtol=1e-5)
-
-
-def test_positions_of_a_model_beside_others(models, folder):
+def test_positions_of_a_model_are_its_own_also_beside_others(models, folder):
     typed_well("look", models["gpt"], "--positions", "own,alibi", "--json", "a.json")
-    assert list(json.loads((folder / "a.json").read_text())) == ["learned", "alibi"]
+    found = json.loads((folder / "a.json").read_text())
+    assert list(found) == ["learned", "alibi"]
+    table = load_model(models["gpt"])[0].positions.table.weight.detach()
+    np.testing.assert_allclose(found["learned"]["encoding"], table, rtol=1e-5)
 
 
 # Fewer heads
@@ -344,176 +328,89 @@ def test_a_translator_without_some_heads_still_translates(young):
 
 
 LONG = " ".join(WORDS) * 3
-BAD = {
-    "no model": ([], "there is nothing to look at; give a model and a text, or --positions"),
-    "no text": (["GPT"], "there is no text to look at; give one behind GPT, in quotes"),
-    "a blank text": (["GPT", " "], "the text is empty; give a sentence behind the model, in quotes"),
-    "no such model": (["nothing", TEXT], "nothing does not exist; give a model directory or a run directory"),
-    "a folder that is no model": (
-        ["folder.html", TEXT],
-        "folder.html holds no config.json; give a model directory or a run directory",
+NO_PART = "{} has no part in {}; leave it away"
+BAD = [
+    ("", "there is nothing to look at; give a model and a text, or --positions"),
+    ("GPT", "there is no text to look at; give one behind GPT, in quotes"),
+    ("GPT ' '", "the text is empty; give a sentence behind the model, in quotes"),
+    ("nothing TEXT", "nothing does not exist; give a model directory or a run directory"),
+    ("folder.html TEXT", "folder.html holds no config.json; give a model directory or a run directory"),
+    # Files
+    ("GPT TEXT --out a.pdf", "a.pdf must end in .html"),
+    ("GPT TEXT --out a", "a must end in .html"),
+    ("GPT TEXT --png a.svg", "a.svg must end in .png"),
+    ("GPT TEXT --svg a.png", "a.png must end in .svg"),
+    ("GPT TEXT --json a.txt", "a.txt must end in .json"),
+    ("GPT TEXT --out a.html --json a.txt", "a.txt must end in .json"),
+    ("GPT TEXT --out no/such/a.html", "no/such/a.html cannot be written: there is no folder no/such"),
+    ("GPT TEXT --out folder.html", "folder.html is a folder; name a file"),
+    ("GPT TEXT --png folder.png", "folder.png is a folder; name a file"),
+    ("GPT TEXT --json file/a.json", "file/a.json cannot be written: there is no folder file"),
+    # Layers, heads and tokens
+    ("GPT TEXT --layer 2", "there is no layer 2; the model has 2, counted from 0"),
+    ("GPT TEXT --layer -1", "there is no layer -1; the model has 2, counted from 0"),
+    ("GPT TEXT --head 3 --png a.png", "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
+    ("GPT LONG", r"re:.* has (\d+) tokens, but the model sees 25; shorten it"),
+    ("MASKED TEXT LONG", r"re:'TEXT' has (\d+) tokens, but the model reads 25; shorten it"),
+    ("GPT TEXT --tokens 24", r"re:'TEXT' has \d+ tokens and 24 more are asked for, but the model reads 25; shorten .*"),
+    ("GPT TEXT --tokens -1", "-1 tokens are asked for; it must be at least 0"),
+    ("MASKED TEXT --tokens 3", "only a language model goes on from a text; this is none, so leave the tokens away"),
+    ("GPT TEXT TEXT", "a language model reads one text; leave the second away"),
+    # What is shown
+    (
+        "GPT TEXT --show soul --png a.png",
+        r"re:there is nothing called soul .*; there are attention, heads, rollout, .*",
     ),
-    "a page that is none": (["GPT", TEXT, "--out", "a.pdf"], "a.pdf must end in .html"),
-    "a page without an ending": (["GPT", TEXT, "--out", "a"], "a must end in .html"),
-    "a png that is none": (["GPT", TEXT, "--png", "a.svg"], "a.svg must end in .png"),
-    "an svg that is none": (["GPT", TEXT, "--svg", "a.png"], "a.png must end in .svg"),
-    "numbers that are none": (["GPT", TEXT, "--json", "a.txt"], "a.txt must end in .json"),
-    "an ending that is wrong beside one that is right": (
-        ["GPT", TEXT, "--out", "a.html", "--json", "a.txt"],
-        "a.txt must end in .json",
+    ("GPT TEXT --attention cross --png a.png", "there is no cross attention in what is looked at; there is self"),
+    ("GPT TEXT --show norms --attention cross", "there is no cross attention in what is looked at; there is self"),
+    (
+        "GPT TEXT --show rollout --layer 1 --png a.png",
+        r"re:a rollout goes through all layers and heads; name neither.*",
     ),
-    "a folder that is not there": (
-        ["GPT", TEXT, "--out", "no/such/a.html"],
-        "no/such/a.html cannot be written: there is no folder no/such",
+    ("GPT TEXT --show lens --layer 1", NO_PART.format("--layer", "--show lens")),
+    ("GPT TEXT --show lens --attention self", NO_PART.format("--attention", "--show lens")),
+    ("GPT TEXT --show norms --head 1", NO_PART.format("--head", "--show norms")),
+    ("GPT TEXT --attention self", "--attention says what a figure is of; ask for one with --png or --svg"),
+    ("GPT TEXT --show heads --out a.html", "--out has all that there is to show; leave --show away"),
+    ("GPT TEXT --show norms --json a.json", "--json has all that there is to show; leave --show away"),
+    # Importance
+    ("GPT --importance --show heads --text file", NO_PART.format("--show", "--importance")),
+    ("GPT TEXT --importance --text file", NO_PART.format("the text", "--importance")),
+    ("GPT --importance --head 0 --text file", NO_PART.format("--head", "--importance")),
+    ("GPT TEXT --by loss", "--by goes with --importance, which is not asked for"),
+    ("GPT TEXT --text file", "--text goes with --importance, which is not asked for"),
+    (
+        "GPT --importance --data file",
+        r"re:GPT is a language model, which is not scored with --data; it takes --text, .*",
     ),
-    "a folder in place of a page": (["GPT", TEXT, "--out", "folder.html"], "folder.html is a folder; name a file"),
-    "a folder in place of a figure": (["GPT", TEXT, "--png", "folder.png"], "folder.png is a folder; name a file"),
-    "a file in place of a folder": (
-        ["GPT", TEXT, "--json", "file/a.json"],
-        "file/a.json cannot be written: there is no folder file",
-    ),
-    "no such layer": (["GPT", TEXT, "--layer", "2"], "there is no layer 2; the model has 2, counted from 0"),
-    "a layer below zero": (["GPT", TEXT, "--layer", "-1"], "there is no layer -1; the model has 2, counted from 0"),
-    "no such head": (
-        ["GPT", TEXT, "--head", "3", "--png", "a.png"],
-        "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0",
-    ),
-    "a text longer than the model reads": (["GPT", LONG], r"re:.* has (\d+) tokens, but the model sees 25; shorten it"),
-    "two texts longer together": (
-        ["MASKED", TEXT, LONG],
-        r"re:'the dog sees a tree' has (\d+) tokens, but the model reads 25; shorten it",
-    ),
-    "tokens that have no place": (
-        ["GPT", TEXT, "--tokens", "24"],
-        r"re:'the dog sees a tree' has (\d+) tokens and 24 more are asked for, but the model reads 25; shorten it, "
-        "or ask for fewer",
-    ),
-    "tokens below zero": (["GPT", TEXT, "--tokens", "-1"], "-1 tokens are asked for; it must be at least 0"),
-    "tokens of an encoder": (
-        ["MASKED", TEXT, "--tokens", "3"],
-        "only a language model goes on from a text; this is none, so leave the tokens away",
-    ),
-    "a second text for a decoder": (
-        ["GPT", TEXT, TEXT],
-        "a language model reads one text; leave the second away",
-    ),
-    "nothing of that name": (
-        ["GPT", TEXT, "--show", "soul", "--png", "a.png"],
-        "there is nothing called soul to show; there are attention, heads, rollout, lens, norms",
-    ),
-    "an attention that it has not": (
-        ["GPT", TEXT, "--attention", "cross", "--png", "a.png"],
-        "there is no cross attention in what is looked at; there is self",
-    ),
-    "a rollout of one layer": (
-        ["GPT", TEXT, "--show", "rollout", "--layer", "1", "--png", "a.png"],
-        "a rollout goes through all layers and heads; name neither a layer nor a head",
-    ),
-    "a lens of one layer": (
-        ["GPT", TEXT, "--show", "lens", "--layer", "1"],
-        "--layer has no part in --show lens; leave it away",
-    ),
-    "a lens of an attention": (
-        ["GPT", TEXT, "--show", "lens", "--attention", "self"],
-        "--attention has no part in --show lens; leave it away",
-    ),
-    "norms of one head": (
-        ["GPT", TEXT, "--show", "norms", "--head", "1"],
-        "--head has no part in --show norms; leave it away",
-    ),
-    "norms of an attention that it has not": (
-        ["GPT", TEXT, "--show", "norms", "--attention", "cross"],
-        "there is no cross attention in what is looked at; there is self",
-    ),
-    "an attention without a figure": (
-        ["GPT", TEXT, "--attention", "self"],
-        "--attention says what a figure is of; ask for one with --png or --svg",
-    ),
-    "a part of a page": (
-        ["GPT", TEXT, "--show", "heads", "--out", "a.html"],
-        "--out has all that there is to show; leave --show away",
-    ),
-    "a part of the numbers": (
-        ["GPT", TEXT, "--show", "norms", "--json", "a.json"],
-        "--json has all that there is to show; leave --show away",
-    ),
-    "positions of a text": (
-        ["GPT", TEXT, "--positions", "own"],
-        "the text has no part in --positions; leave it away",
-    ),
-    "positions of a layer": (
-        ["GPT", "--positions", "own", "--layer", "0"],
-        "--layer has no part in --positions; leave it away",
-    ),
-    "positions with data": (
-        ["GPT", "--positions", "own", "--data", "file"],
-        "--data has no part in --positions; leave it away",
-    ),
-    "importance of what is shown": (
-        ["GPT", "--importance", "--show", "heads", "--text", "file"],
-        "--show has no part in --importance; leave it away",
-    ),
-    "importance by a score without importance": (
-        ["GPT", TEXT, "--by", "loss"],
-        "--by goes with --importance, which is not asked for",
-    ),
-    "importance on another kind of data": (
-        ["GPT", "--importance", "--data", "file"],
-        "GPT is a language model, which is not scored with --data; it takes --text, --field, --stride, --choices",
-    ),
-    "data without importance": (
-        ["GPT", TEXT, "--text", "file"],
-        "--text goes with --importance, which is not asked for",
-    ),
-    "importance of a text": (
-        ["GPT", TEXT, "--importance", "--text", "file"],
-        "the text has no part in --importance; leave it away",
-    ),
-    "importance of a head": (
-        ["GPT", "--importance", "--head", "0", "--text", "file"],
-        "--head has no part in --importance; leave it away",
-    ),
-    "positions and importance": (
-        ["GPT", "--positions", "own", "--importance"],
-        "--importance has no part in --positions; leave it away",
-    ),
-    "importance without data": (
-        ["GPT", "--importance"],
-        "there is nothing to score a language model on: give --text, or --choices",
-    ),
-    "importance by another score": (
-        ["GPT", "--importance", "--by", "bleu", "--text", "file"],
-        "the heads of a language model are not ranked by bleu, but by loss",
-    ),
-    "importance as a page": (
-        ["GPT", "--importance", "--text", "file", "--out", "a.html"],
-        "--importance is a table and a figure; give --png, --svg or --json",
-    ),
-    "importance on a file that is not there": (["GPT", "--importance", "--text", "b.txt"], r"re:b\.txt is not there.*"),
-    "positions as a page": (
-        ["--positions", "rotary", "--out", "a.html"],
-        "--positions are a figure; give --png, --svg or --json",
-    ),
-    "positions that there are not": (["--positions", "rotary,upright"], r"re:no positions are called 'upright'; .*"),
-    "positions of no model": (["--positions", "alibi,own"], "own are the positions of a model; give one"),
-    "no positions": (["--positions", ","], r"re:name the positions to draw, from .*"),
-    "learned positions of nothing": (["--positions", "learned"], r"re:.*learned.*"),
-}
+    ("GPT --importance", "there is nothing to score a language model on: give --text, or --choices"),
+    ("GPT --importance --by bleu --text file", "the heads of a language model are not ranked by bleu, but by loss"),
+    ("GPT --importance --text file --out a.html", "--importance is a table and a figure; give --png, --svg or --json"),
+    ("GPT --importance --text b.txt", r"re:b\.txt is not there.*"),
+    # Positions
+    ("GPT TEXT --positions own", NO_PART.format("the text", "--positions")),
+    ("GPT --positions own --layer 0", NO_PART.format("--layer", "--positions")),
+    ("GPT --positions own --data file", NO_PART.format("--data", "--positions")),
+    ("GPT --positions own --importance", NO_PART.format("--importance", "--positions")),
+    ("--positions rotary --out a.html", "--positions are a figure; give --png, --svg or --json"),
+    ("--positions rotary,upright", r"re:no positions are called 'upright'; .*"),
+    ("--positions alibi,own", "own are the positions of a model; give one"),
+    ("--positions ,", r"re:name the positions to draw, from .*"),
+    ("--positions learned", r"re:.*learned.*"),
+]
 
 
-@pytest.mark.parametrize(("typed", "said"), BAD.values(), ids=BAD.keys())
+@pytest.mark.parametrize(("typed", "said"), BAD)
 def test_what_cannot_be_looked_at(models, folder, typed, said):
     (folder / "folder.html").mkdir()
     (folder / "folder.png").mkdir()
     (folder / "file").write_text("a dog\n")
-    paths = {"GPT": str(models["gpt"]), "MASKED": str(models["masked"])}
-    sentence = refused("look", *(paths.get(each, each) for each in typed))
-    for name, path in paths.items():
-        sentence = sentence.replace(path, name)
-    if said.startswith("re:"):
-        assert re.fullmatch(said.removeprefix("re:"), sentence), sentence
-    else:
-        assert sentence == said
+    given = {"GPT": str(models["gpt"]), "MASKED": str(models["masked"]), "TEXT": TEXT, "LONG": LONG}
+    sentence = refused("look", *(given.get(each, each) for each in shlex.split(typed)))
+    for name, value in given.items():
+        sentence = sentence.replace(value, name)
+    pattern = said.removeprefix("re:") if said.startswith("re:") else re.escape(said)
+    assert re.fullmatch(pattern, sentence), sentence
 
 
 @pytest.mark.parametrize(
@@ -543,37 +440,20 @@ def test_a_text_that_is_not_utf_8(models):
         )
 
 
-BAD_HEADS = {
-    "no head": ("GPT", ["three"], "three is not a head; write layer.head, such as 0.3, or cross.0.3 of a translator"),
-    "no such layer": ("GPT", ["0.1", "2.0"], "there is no layer 2; the model has 2, counted from 0"),
-    "no such head": (
-        "GPT",
-        ["0.3"],
-        "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0",
-    ),
-    "another kind": (
-        "GPT",
-        ["cross.0.1"],
-        "cross.0.1 is not a head of this model; write layer.head, such as 0.3, in Python as a tuple of these parts",
-    ),
-    "a translator's without a kind": (
-        "YOUNG",
-        ["0.1"],
-        "0.1 is not a head of this model; write cross.0.3 or decoder.0.3 or encoder.0.3, in Python as a tuple of "
-        "these parts",
-    ),
-    "all": (
-        "GPT",
-        ["0.0", "0.1", "0.2"],
-        "all 3 heads of an attention would be removed; leave it at least one",
-    ),
-}
-
-
-@pytest.mark.parametrize(("name", "heads", "said"), BAD_HEADS.values(), ids=BAD_HEADS.keys())
+@pytest.mark.parametrize(
+    ("name", "heads", "said"),
+    [
+        ("GPT", "three", "three is not a head; write layer.head, such as 0.3, or cross.0.3 of a translator"),
+        ("GPT", "0.1 2.0", "there is no layer 2; the model has 2, counted from 0"),
+        ("GPT", "0.3", "there is no head 3 in layer 0 of self-attention, which has 3, counted from 0"),
+        ("GPT", "cross.0.1", "cross.0.1 is not a head of this model; write layer.head, such as 0.3, in Python as "),
+        ("YOUNG", "0.1", "0.1 is not a head of this model; write cross.0.3 or decoder.0.3 or encoder.0.3, in Python "),
+        ("GPT", "0.0 0.1 0.2", "all 3 heads of an attention would be removed; leave it at least one"),
+    ],
+)
 def test_heads_that_cannot_be_taken_out(models, young, name, heads, said):
     model = young if name == "YOUNG" else models["gpt"]
-    assert refused("prune", model, "--heads", *heads, "--out", "small") == said
+    assert refused("prune", model, "--heads", *heads.split(), "--out", "small").startswith(said)
 
 
 def test_a_place_that_is_taken_or_cannot_be(models, folder):

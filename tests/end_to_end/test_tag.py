@@ -1,26 +1,16 @@
 """Labels of words as a person types it: names and parts of speech, from an encoder or from nothing."""
 
-import json
 import random
-import shutil
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-import torch
-from torch.testing import assert_close
 
 from manyheads.data.readers.columns import read_columns
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertConfig
-from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.tasks.tag.use import Tagger, score_tags
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
-from manyheads.train.checkpoint import Checkpoints, first_difference
 
-from .conftest import Result, called, typed
+from .conftest import Result, called, recorded, refused, saved_gpt, taught
 
 FIRST, LAST = ["Ada", "Alan", "Grace", "Kurt", "Emmy"], ["Lovelace", "Turing", "Hopper", "Gödel", "Noether"]
 WORDS = ["sees", "the", "river", "likes", "an", "island", "and", "old", "bridges", "today"]
@@ -66,9 +56,7 @@ def folder(tmp_path_factory) -> Path:
 def tagged(out: Path, file: Path, *flags, assignments=SMALL, epochs=30, steps=None) -> Result:
     steps = [f"train.steps={steps}"] if steps else []
     settings = [*assignments, f"fine_tune.epochs={epochs}", "train.valid_every=20", *steps]
-    result = called("train", "tag", "--train", file, "--out", out, *flags, "--set", *settings)
-    assert result.code == 0, result.err
-    return result
+    return taught("tag", out, "--train", file, *flags, settings=settings)
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +65,8 @@ def run(folder) -> Path:
     return folder / "run"
 
 
-def validations(run: Path) -> list[dict]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in lines if line["kind"] == "valid"]
-
-
 def test_names_are_learned_and_found(folder, run):
-    best = max(validations(run), key=lambda line: line["f1"])
+    best = max(recorded(run), key=lambda line: line["f1"])
     assert best["f1"] > 90
     assert best["accuracy"] > 90
     assert tomllib.loads((run / "recipe.toml").read_text())["train"]["best_by"] == "f1"
@@ -114,7 +97,7 @@ def test_words_come_out_in_columns_with_a_blank_line_behind_each_sentence(run, t
 def test_parts_of_speech_are_kept_by_accuracy(folder, tmp_path):
     tagged(tmp_path / "run", folder / "parts.conll", steps=2)
     assert tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["train"]["best_by"] == "accuracy"
-    assert set(validations(tmp_path / "run")[0]) == {"kind", "step", "loss", "accuracy"}
+    assert set(recorded(tmp_path / "run")[0]) == {"kind", "step", "loss", "accuracy"}
 
 
 def test_columns_are_named_by_number_and_the_held_out_follow(folder):
@@ -131,7 +114,7 @@ def test_sentences_longer_than_the_model_are_cut_into_windows_and_counted_once(f
     result = tagged(tmp_path / "run", tmp_path / "long.conll", "--valid", tmp_path / "long.conll")
     said = [line for line in result.err.splitlines() if "longer than the model's context" in line]
     assert len(said) == 1
-    assert max(line["f1"] for line in validations(tmp_path / "run")) > 90
+    assert max(line["f1"] for line in recorded(tmp_path / "run")) > 90
     tagger = Tagger.load(tmp_path / "run", device="cpu")
     scores = score_tags(tagger, read_columns(tmp_path / "long.conll")[-2:])
     assert scores.words == len(long[0]) + len(long[1]) > 2 * 24
@@ -140,93 +123,31 @@ def test_sentences_longer_than_the_model_are_cut_into_windows_and_counted_once(f
 
 
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory) -> Path:
-    tokenizer = EncoderTokenizer.train([" ".join(words) for words, _ in sentences(60)], 140, lowercase=False)
-    torch.manual_seed(3)
-    sizes = {"vocabulary": len(tokenizer), "context": 24, "width": 32, "layers": 1, "heads": 2}
-    path = tmp_path_factory.mktemp("models") / "bert"
-    save_model(path, Bert(BertConfig(**sizes, separator=tokenizer.separator)), tokenizer, "")
-    return path
-
-
-def newest_difference(one: Path, other: Path) -> str | None:
-    newest = [Checkpoints(run / "checkpoints", 9, 1).paths()[-1] for run in (one, other)]
-    assert newest[0].name == newest[1].name
-    return first_difference(*newest)
-
-
-def test_a_run_goes_on_to_the_bit_without_its_files_and_its_encoder(folder, encoder, tmp_path):
-    shutil.copytree(encoder, tmp_path / "bert")
-    shutil.copy(folder / "train.conll", tmp_path / "train.conll")
-    flags = ["--model", tmp_path / "bert"]
-    settings = [*SETTINGS, "model.dropout=0.2", "train.checkpoint_every=3", "train.schedule=constant"]
-    tagged(tmp_path / "whole", tmp_path / "train.conll", *flags, assignments=settings, steps=7)
-    tagged(tmp_path / "part", tmp_path / "train.conll", *flags, assignments=settings, steps=4)
-    shutil.rmtree(tmp_path / "bert")
-    (tmp_path / "train.conll").unlink()
-    result = called("train", "tag", "--out", tmp_path / "part", "--resume", "--set", "train.steps=7")
-    assert result.code == 0, result.err
-    assert newest_difference(tmp_path / "whole", tmp_path / "part") is None
-    result = called("train", "tag", "--out", tmp_path / "part", "--resume", "--set", "data.examples=3")
-    assert result.code == 2
-
-
-def test_only_the_head_learns_where_the_encoder_is_frozen(folder, encoder, tmp_path):
-    result = tagged(tmp_path / "run", folder / "train.conll", "--model", encoder, "--freeze", assignments=SETTINGS,
-                    steps=2)  # fmt: skip
-    assert "of them learn" in result.err
-    before, after = (Tagger.load(tmp_path / "run", device="cpu").model.body, load_body(encoder))
-    assert all(torch.equal(weight, after.state_dict()[name]) for name, weight in before.state_dict().items())
-
-
-def load_body(path: Path) -> Bert:
-    from manyheads.interop.directory import load_encoder
-
-    return load_encoder(path)[0]
-
-
-@pytest.fixture(scope="module")
 def language_model(tmp_path_factory) -> Path:
-    tokenizer = LanguageTokenizer.train(["the cat sees a tree"], 270)
-    model = GPT(GPTConfig(vocabulary=len(tokenizer), context=16, width=8, layers=1, heads=2, end=tokenizer.end))
-    path = tmp_path_factory.mktemp("models") / "lm"
-    save_model(path, model, tokenizer, "")
-    return path
+    return saved_gpt(tmp_path_factory.mktemp("models") / "lm", ["the cat sees a tree"])
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ([], "no sentences to learn from"),
-        (["--train", "nowhere.conll"], "nowhere.conll is not there"),
-        (["--train", "{folder}/one.conll"], "every word has the label O"),
-        (["--train", "{folder}/missing.conll"], "missing.conll, line 2: 1 column"),
-        (["--train", "{folder}/short.txt", "--columns", "1", "4"], "short.txt, line 2: 2 columns"),
-        (["--train", "{folder}/train.conll", "--columns", "1"], "two numbers"),
-        (["--train", "{folder}/train.conll", "--columns", "1", "5"], "line 1: 2 columns, but column 5 is asked for"),
-        (
-            ["--train", "{folder}/train.conll", "--valid", "{folder}/strange.conll"],
-            "from line 3 on: the label 'B-animal'",
-        ),
-        (["--train", "{folder}/train.conll", "--model", "nowhere"], "nowhere does not exist"),
-        (["--train", "{folder}/train.conll", "--model", "{lm}"], "holds a language model (gpt2)"),
-        (["--train", "{folder}/train.conll", "--model", "{bert}", "--preset", "bert_tiny"], "preset"),
-        (["--train", "{folder}/train.conll", "--preset", "gpt2_tiny"], "no preset gpt2_tiny of encoders"),
-        (["--train", "{folder}/train.conll", "--freeze"], "not worth freezing"),
-        (["--train", "{folder}/train.conll", "--set", "model.context=2"], "no place for a word"),
-        (["--train", "{folder}/train.conll", "--set", "train.best_by=bleu"], "f1 or accuracy or loss"),
-        (["--train", "{folder}/parts.conll", "--set", "train.best_by=f1"], "use accuracy or loss"),
-        (["--train", "{folder}/train.conll", "--set", "data.examples=0"], "at least 1"),
+        ("one.conll", "every word has the label O"),
+        ("missing.conll", "missing.conll, line 2: 1 column"),
+        ("short.txt --columns 1 4", "short.txt, line 2: 2 columns"),
+        ("train.conll --columns 1", "two numbers"),
+        ("train.conll --columns 1 5", "line 1: 2 columns, but column 5 is asked for"),
+        ("train.conll --valid {folder}/strange.conll", "from line 3 on: the label 'B-animal'"),
+        ("train.conll --model {lm}", "holds a language model (gpt2)"),
+        ("train.conll --preset gpt2_tiny", "no preset gpt2_tiny of encoders"),
+        ("train.conll --freeze", "not worth freezing"),
+        ("train.conll --set model.context=2", "no place for a word"),
+        ("train.conll --set train.best_by=bleu", "f1 or accuracy or loss"),
+        ("parts.conll --set train.best_by=f1", "use accuracy or loss"),
     ],
 )
-def test_what_cannot_be_is_one_sentence_and_leaves_nothing(folder, encoder, language_model, tmp_path, flags, said):
-    flags = [flag.format(folder=folder, bert=encoder, lm=language_model) for flag in flags]
-    result = called("train", "tag", "--out", tmp_path / "new", *flags)
-    assert result.code == 2
-    lines = [line for line in result.err.splitlines() if line.startswith("manyheads: ")]
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert "Traceback" not in result.err
+def test_what_cannot_be_is_one_sentence_and_leaves_nothing(folder, language_model, tmp_path, flags, said):
+    file, *given = flags.format(folder=folder, lm=language_model).split()
+    train = ["train", "tag", "--out", tmp_path / "new", "--train", folder / file]
+    assert said in refused(*train, *given, after_reading=True)
     assert not (tmp_path / "new").exists()
 
 
@@ -238,61 +159,3 @@ def test_without_seqeval_it_is_said_before_anything_is_trained(folder, tmp_path,
     assert "pip install 'manyheads[metrics]'" in result.err
     assert "step" not in result.err
     assert not (tmp_path / "new").exists()
-
-
-def test_a_directory_of_another_kind_is_refused(encoder, language_model):
-    for path, said in ((encoder, "encoder (bert)"), (language_model, "holds a language model")):
-        result = called("tag", path, stdin=b"a sentence\n")
-        assert (result.code, result.out) == (2, "")
-        assert "tagger" in result.err
-        assert said in result.err
-        assert len(result.err.splitlines()) == 1
-
-
-def test_the_model_opens_in_transformers_with_the_same_logits(run):
-    transformers = pytest.importorskip("transformers")
-    theirs = transformers.AutoModelForTokenClassification.from_pretrained(run / "model").eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(run / "model")
-    ours = Tagger.load(run, device="cpu")
-    assert theirs.config.id2label == dict(enumerate(ours.names))
-    words = [words for words, _ in sentences(7, seed=5)]
-    batch = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        logits = theirs(**batch).logits
-    mine = ours.model(batch["input_ids"], batch["attention_mask"].sum(dim=1))
-    real = batch["attention_mask"].bool()
-    assert_close(mine[real], logits[real], atol=1e-4, rtol=0)
-    for row, (found, sentence) in enumerate(zip(ours.probabilities(words), words)):
-        numbers = batch.word_ids(row)
-        places = [numbers.index(word) for word in range(len(sentence))]
-        assert_close(found, logits[row, places].softmax(dim=1), atol=1e-4, rtol=0)
-
-
-def test_a_tagger_of_transformers_opens_here(encoder, tmp_path):
-    transformers = pytest.importorskip("transformers")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 40}
-    labels = {0: "O", 1: "B-person", 2: "I-person"}
-    config = transformers.BertConfig(vocab_size=len(tokenizer), max_position_embeddings=33, **sizes, id2label=labels,
-                                     label2id={name: number for number, name in labels.items()})  # fmt: skip
-    theirs = transformers.BertForTokenClassification(config).eval()
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    theirs.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    words = [words for words, _ in sentences(5, seed=6)]
-    batch = tokenizer(words, is_split_into_words=True, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        probabilities = theirs(**batch).logits.softmax(dim=-1)
-    ours = Tagger.load(tmp_path, device="cpu")
-    assert ours.names == ("O", "B-person", "I-person")
-    for row, found in enumerate(ours.probabilities(words)):
-        places = [batch.word_ids(row).index(word) for word in range(len(words[row]))]
-        assert_close(found, probabilities[row, places], atol=1e-4, rtol=0)
-
-
-def test_a_tagger_is_typed_in_a_process_of_its_own(run):
-    result = typed("tag", run, "--device", "cpu", stdin=b"Ada sees the river\n")
-    assert result.code == 0, result.err
-    assert [line.split("\t")[0] for line in result.out.splitlines()] == ["Ada", "sees", "the", "river", ""]

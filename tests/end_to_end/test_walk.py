@@ -4,41 +4,21 @@ import random
 
 import pytest
 
-from manyheads.interop.directory import save_model
-from manyheads.models.bert import BertConfig, MaskedBert
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.text.encoder import EncoderTokenizer
-from manyheads.text.language import LanguageTokenizer
+from manyheads.models.bert import MaskedBert
 
-from .conftest import WORDS, called, typed
+from .conftest import WORDS, called, refused, saved_bert, saved_gpt, typed
 
 TEXT = "the old cat sees a red tree"
 
 
 @pytest.fixture(scope="module")
 def gpt(tmp_path_factory):
-    tokenizer = LanguageTokenizer.train([TEXT] * 3, 280)
-    model = GPT(GPTConfig(context=13, width=12, layers=2, heads=3, vocabulary=len(tokenizer), end=tokenizer.end))
-    path = tmp_path_factory.mktemp("models") / "gpt"
-    save_model(path, model, tokenizer, "")
-    return path
+    return saved_gpt(tmp_path_factory.mktemp("models") / "gpt", [TEXT] * 3, context=13, layers=2, heads=3)
 
 
 @pytest.fixture(scope="module")
 def masked(tmp_path_factory):
-    tokenizer = EncoderTokenizer.train([TEXT] * 3, 60)
-    config = BertConfig(context=13, width=12, layers=2, heads=3, vocabulary=len(tokenizer))
-    path = tmp_path_factory.mktemp("models") / "masked"
-    save_model(path, MaskedBert(config), tokenizer, "")
-    return path
-
-
-def refused(*arguments) -> str:
-    found = called("walk", *arguments)
-    assert (found.code, found.out) == (2, ""), found
-    assert found.err.startswith("manyheads: ")
-    assert len(found.err.splitlines()) == 1
-    return found.err
+    return saved_bert(tmp_path_factory.mktemp("models") / "masked", [TEXT] * 3, MaskedBert, context=13, vocabulary=60)
 
 
 def test_without_a_model_it_walks_through_the_lectures_in_a_process_of_its_own():
@@ -94,26 +74,29 @@ def test_a_page_is_written_whole_and_needs_no_network(gpt, tmp_path):
     assert "divides by 4" in lectures.read_text(encoding="utf-8")
 
 
-def test_what_cannot_be_is_one_sentence(gpt, tmp_path):
-    long = refused(gpt, " ".join([TEXT] * 5))
-    assert "13" in long
-    assert "tokens" in long
-    assert "is empty" in refused(gpt, "  ")
-    assert "no text to walk through" in refused(gpt)
-    assert "no layer 2; the model has 2" in refused(gpt, TEXT, "--layer", 2)
-    assert "no head 7" in refused(gpt, TEXT, "--head", 7)
-    assert "no attention 'cross'" in refused(gpt, TEXT, "--attention", "cross")
-    assert "does not exist" in refused(tmp_path / "nothing", TEXT)
-    assert "is not a device" in refused(gpt, TEXT, "--device", "abacus")
-    assert "0 candidates" in refused(gpt, TEXT, "--count", 0)
-    assert "leave the second away" in refused(gpt, TEXT, TEXT)
-    assert "not valid UTF-8" in refused(gpt, "a \udcff dog")
-    assert "not valid UTF-8" in refused(gpt, TEXT, "a \udcff dog")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([" ".join([TEXT] * 5)], "tokens, but the model sees 13"),
+        (["  "], "is empty"),
+        ([], "no text to walk through"),
+        ([TEXT, "--layer", 2], "no layer 2; the model has 2"),
+        ([TEXT, "--head", 7], "no head 7"),
+        ([TEXT, "--attention", "cross"], "no attention 'cross'"),
+        ([TEXT, "--device", "abacus"], "is not a device"),
+        ([TEXT, "--count", 0], "0 candidates"),
+        ([TEXT, TEXT], "leave the second away"),
+        (["a \udcff dog"], "not valid UTF-8"),
+        ([TEXT, "a \udcff dog"], "not valid UTF-8"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(gpt, given, said):
+    assert said in refused("walk", gpt, *given)
 
 
 @pytest.mark.parametrize("option", [("--layer", 0), ("--head", 1), ("--attention", "cross"), ("--count", 3)])
 def test_the_lectures_have_no_options(option):
-    assert "the lectures' examples have one head and no options; give a model and a text" in refused(*option)
+    assert "the lectures' examples have one head and no options; give a model and a text" in refused("walk", *option)
 
 
 def test_a_second_text_stands_behind_the_first(run, masked):
@@ -127,9 +110,10 @@ def test_a_second_text_stands_behind_the_first(run, masked):
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_model_is_opened(tmp_path):
-    assert "no folder" in refused(tmp_path / "nothing", TEXT, "--html", tmp_path / "missing" / "walk.html")
+    assert "does not exist" in refused("walk", tmp_path / "nothing", TEXT)
+    assert "no folder" in refused("walk", tmp_path / "nothing", TEXT, "--html", tmp_path / "missing" / "walk.html")
     (tmp_path / "folder.html").mkdir()
-    assert "is a folder" in refused(tmp_path / "nothing", TEXT, "--html", tmp_path / "folder.html")
+    assert "is a folder" in refused("walk", tmp_path / "nothing", TEXT, "--html", tmp_path / "folder.html")
     for name in ("walk", "walk.pdf", "html"):
         path = tmp_path / name
-        assert refused(tmp_path / "nothing", TEXT, "--html", path) == f"manyheads: {path} must end in .html\n"
+        assert refused("walk", tmp_path / "nothing", TEXT, "--html", path) == f"{path} must end in .html"

@@ -191,7 +191,8 @@ def test_the_tokenizer_is_theirs_too(tmp_path, name):
 
 INEXPRESSIBLE = {
     "MarianMTModel": [
-        {"positions": PositionsConfig(kind="rotary"), "norm_order": "pre", "tied": False, "key_value_heads": 1}
+        {"positions": PositionsConfig(kind="rotary"), "norm_order": "pre", "tied": False, "key_value_heads": 1},
+        *({"positions": PositionsConfig(kind=kind, length=99)} for kind in ("learned", "relative", "buckets")),
     ],
     "GPT2LMHeadModel": [
         {"positions": PositionsConfig(kind="sinusoidal"), "scale_embeddings": True, "width": 18},

@@ -28,7 +28,8 @@ GIVEN: dict[str, list[Any]] = {
 AT_ONCE = {
     **{"translate.use.ENCODED_AT_ONCE": 2, "language.use.ROWS_AT_ONCE": 3, "similarity.use.TEXTS_AT_ONCE": 2},
     **{"similarity.use.CPU_TOKENS_AT_ONCE": 20},
-    **{f"{task}.use.CELLS_AT_ONCE": 40 for task in ("answer", "classify", "masked", "tag")},
+    "labelled.CELLS_AT_ONCE": 40,
+    "masked.use.CELLS_AT_ONCE": 40,
 }
 WRONG: dict[str, list[list[Any]]] = {
     **{key: [[("a", "b")]] for key in ["classifier", "decoder's classifier"]},

@@ -1,0 +1,442 @@
+"""What every task owes a person who trains it, stated once over all of them."""
+
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from manyheads.interop.directory import load_model
+from manyheads.tasks.task import TASKS, recipe_of
+
+from .conftest import (
+    Result,
+    called,
+    checkpoints,
+    files_in,
+    newest_difference,
+    recorded,
+    refused,
+    saved_bert,
+    saved_gpt,
+    started,
+    taught,
+    typed,
+)
+
+LINES = [
+    f"the {noun} is {word}."
+    for noun in ("film", "story", "actor", "scene", "song", "house", "river", "boat")
+    for word in ("warm", "dull", "bright", "cold", "old", "young", "red", "blue")
+]
+TRAIN = [
+    *("train.device=cpu", "train.steps=7", "train.learning_rate=0.01", "train.warmup=5", "train.schedule=constant"),
+    *("train.checkpoint_every=3", "train.valid_every=100", "train.log_every=1", "model.dropout=0.2"),
+]
+SIZES = ["model.width=16", "model.heads=2", "model.layers=1", "data.vocabulary=300"]
+ALL_OF_A_MODEL = {"config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json"}
+SENTENCE_TRANSFORMERS = {
+    *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json")
+}
+NO_TENSOR_DIFFERS = "no tensor differs: the killed and resumed run is the uninterrupted one, bit for bit\n"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A task, the flag for its files, what is set that it is small, and a command that uses its model."""
+
+    task: str
+    file: tuple[str, str]
+    settings: tuple[str, ...]
+    use: tuple[str, ...]
+    presets: tuple[str, ...] = ("bert_base",)
+    model_type: str = "bert"
+    claims: int = 5
+    more_files: frozenset[str] = frozenset()
+
+    @property
+    def fine_tunes(self) -> bool:
+        """Whether it can begin with a pre-trained model."""
+        return "fine_tune" in recipe_of(self.task).__dataclass_fields__
+
+
+GENERATES = {"more_files": frozenset({"generation_config.json"})}
+TRIALS = [
+    Trial("translate", ("--pairs", "pairs.tsv"), ("model.inner=20", "data.batch_tokens=300"), ("translate", "{run}"),
+          ("transformer_base",), "marian", 9, **GENERATES),
+    Trial("language", ("--text", "text.txt"), ("model.context=32", "data.rows=8"),
+          ("generate", "{run}", "--tokens", "3"), ("gpt2_small", "llama_tiny", "transformer_decoder"), "gpt2", 10,
+          **GENERATES),
+    Trial("masked", ("--text", "text.txt"), ("model.context=32", "data.rows=8"), ("fill", "{run}", "a [MASK] boat")),
+    Trial("classify", ("--train", "labels.tsv"), ("data.examples=8",), ("classify", "{run}")),
+    Trial("tag", ("--train", "words.conll"), ("data.examples=8",), ("tag", "{run}")),
+    Trial("similarity", ("--pairs", "pairs.tsv"), ("data.examples=16",), ("similar", "{run}", "--to", "a red boat"),
+          more_files=frozenset(SENTENCE_TRANSFORMERS)),
+    Trial("answer", ("--data", "questions.json"), ("data.examples=8",), ("answer", "{run}", "What is old?")),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A small file for each task, an encoder to begin with, and recipes that are none."""
+    made = tmp_path_factory.mktemp("files")
+    questions = []
+    for number, line in enumerate(LINES):
+        noun, word = line.removesuffix(".").split()[1::2]
+        answer = {"text": noun, "answer_start": line.index(noun)}
+        asked = {"id": str(number), "question": f"What is {word}?", "answers": [answer]}
+        questions.append({"context": line, "qas": [asked]})
+    blocks = ["\n".join(f"{word}\t{'B-thing' if place == 1 else 'O'}" for place, word in enumerate(line.split()))
+              for line in LINES]  # fmt: skip
+    for name, content in {
+        "pairs.tsv": "".join(f"{line}\t{line.upper()}\n" for line in LINES),
+        "text.txt": " ".join(LINES),
+        "labels.tsv": "".join(f"{line}\t{'odd' if place % 2 else 'even'}\n" for place, line in enumerate(LINES)),
+        "words.conll": "\n\n".join(blocks) + "\n",
+        "questions.json": json.dumps({"data": [{"title": "t", "paragraphs": questions}]}),
+        "bad.toml": "a = = 3",
+        "section.toml": "data = 3",
+    }.items():
+        (made / name).write_text(content, encoding="utf-8")
+    saved_bert(made / "encoder", LINES, context=32)
+    saved_gpt(made / "gpt", LINES)
+    return made
+
+
+@pytest.fixture(scope="module", params=TRIALS, ids=TASKS)
+def trial(request) -> Trial:
+    return request.param
+
+
+def only(*tasks: str):
+    return pytest.mark.parametrize("trial", [each for each in TRIALS if each.task in tasks], ids=tasks, indirect=True)
+
+
+def data_of(trial: Trial, folder: Path) -> list:
+    return [trial.file[0], folder / trial.file[1]]
+
+
+def small(trial: Trial, out: Path, *flags, settings=()) -> Result:
+    """A tiny run, by flags for its files and what else is asked for."""
+    sizes = [] if "--model" in flags else SIZES
+    return taught(trial.task, out, *flags, settings=[*sizes, *TRAIN, *trial.settings, *settings])
+
+
+@pytest.fixture(scope="module")
+def run(trial, folder, tmp_path_factory) -> Path:
+    """A run that nobody disturbed, and that no test may change."""
+    out = tmp_path_factory.mktemp(trial.task) / "run"
+    small(trial, out, *data_of(trial, folder))
+    return out
+
+
+def test_every_task_is_tried():
+    assert [each.task for each in TRIALS] == list(TASKS)
+
+
+def test_a_run_directory_holds_all_that_a_run_is(trial, run):
+    names = {"recipe.toml", "metrics.jsonl", "tensorboard", "checkpoints", "model", "tokenizer", "data"}
+    assert {path.name for path in run.iterdir()} == names
+    assert {path.name for path in (run / "model").iterdir()} == ALL_OF_A_MODEL | trial.more_files
+    assert json.loads((run / "model" / "config.json").read_text())["model_type"] == trial.model_type
+    assert checkpoints(run) == ["step-00000003", "step-00000006", "step-00000007"]
+    card = (run / "model" / "README.md").read_text()
+    assert "vocabulary = 300" in card
+    assert f'task = "{trial.task}"' in card
+    assert [line["step"] for line in recorded(run, "train")] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_model_is_used_from_its_run_and_alone_and_in_a_process_of_its_own(trial, run):
+    stdin = "".join(f"{line}\n" for line in LINES[:2]).encode() if "fill" not in trial.use else b""
+    whole = called(*(each.format(run=run) for each in trial.use), stdin=stdin)
+    assert (whole.code, whole.err) == (0, "")
+    assert whole.out
+    assert called(*(each.format(run=run / "model") for each in trial.use), stdin=stdin) == whole
+    assert typed(*(each.format(run=run) for each in trial.use), stdin=stdin) == whole
+
+
+def test_a_model_of_another_kind_is_refused_by_what_it_is(trial, folder):
+    name, said = ("gpt", "a language model (gpt2)") if trial.task == "similarity" else ("encoder", "an encoder (bert)")
+    sentence = refused(*(each.format(run=folder / name) for each in trial.use), stdin=b"a text\n")
+    assert f"holds {said}; " in sentence
+    assert sentence.endswith(" is asked for here")
+
+
+def test_selfcheck_says_ok_and_nothing_else(trial, run):
+    found = called("selfcheck", run, "--sentences", 6)
+    assert (found.code, found.err) == (0, "")
+    assert [line[:3] for line in found.out.splitlines()] == ["ok "] * trial.claims, found.out
+
+
+# Recipes
+
+
+def test_the_recipe_shown_is_toml_and_reproduces_itself(trial, folder, tmp_path):
+    settings = ["model.layers=3", "train.steps=7", "train.learning_rate=0.5"]
+    for preset in (None, *trial.presets):
+        flags = [*data_of(trial, folder), *(["--preset", preset] if preset else [])]
+        shown = called("train", trial.task, *flags, "--show-recipe", "--out", tmp_path / "never", "--set", *settings)
+        assert shown.code == 0, shown.err
+        table = tomllib.loads(shown.out)
+        assert (table["task"], table["model"]["layers"]) == (trial.task, 3)
+        assert (table["train"]["steps"], table["train"]["learning_rate"]) == (7, 0.5)
+        assert "# What is trained." in shown.out
+        (tmp_path / "mine.toml").write_text(shown.out, encoding="utf-8")
+        again = ["train", trial.task, "--recipe", tmp_path / "mine.toml", "--show-recipe"]
+        assert called(*again).out == shown.out
+        assert called(*again, "--set", "train.steps=8").out == shown.out.replace("steps = 7", "steps = 8")
+        unset = called(*again, "--set", "train.learning_rate=unset")
+        assert "learning_rate" not in tomllib.loads(unset.out)["train"]
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_recipe_may_name_its_preset_and_a_flag_wins(trial, folder, tmp_path):
+    (tmp_path / "mine.toml").write_text(f'preset = "{trial.presets[0]}"\n[train]\nsteps = 5\n')
+    tiny = trial.presets[0].replace("base", "tiny").replace("small", "tiny")
+    widths = []
+    for flags in ([], ["--preset", tiny]):
+        mine = ["--recipe", tmp_path / "mine.toml", *data_of(trial, folder), *flags]
+        table = tomllib.loads(called("train", trial.task, *mine, "--show-recipe").out)
+        assert table["train"]["steps"] == 5
+        widths.append(table["model"]["width"])
+    assert widths[0] > widths[1]
+
+
+def test_a_recipe_trains_as_the_flags_did(trial, run, tmp_path):
+    taught(trial.task, tmp_path / "again", "--recipe", run / "recipe.toml")
+    assert newest_difference(run, tmp_path / "again") is None
+    assert (tmp_path / "again" / "recipe.toml").read_text() == (run / "recipe.toml").read_text()
+
+
+def test_a_recipe_of_another_task_is_refused_by_its_task(trial, folder, tmp_path):
+    other = TRIALS[TRIALS.index(trial) - 1]
+    shown = called("train", other.task, *data_of(other, folder), "--show-recipe").out
+    for content in (shown, f'task = "{other.task}"\n'):
+        (tmp_path / "other.toml").write_text(content, encoding="utf-8")
+        sentence = refused("train", trial.task, "--recipe", tmp_path / "other.toml", "--out", tmp_path / "new")
+        said = f"this recipe trains {other.task}, not {trial.task}: manyheads train {other.task} …"
+        assert said in sentence
+        assert not (tmp_path / "new").exists()
+
+
+@only("translate", "language", "masked")
+def test_a_tokenizer_can_be_brought_along_as_a_file_a_folder_or_a_model(trial, run, folder, tmp_path):
+    for name in ("tokenizer/tokenizer.json", "tokenizer", "model"):
+        out = tmp_path / name.replace("/", "-")
+        small(trial, out, *data_of(trial, folder), "--tokenizer", run / name, settings=["train.steps=1"])
+        mine, theirs = ((each / "tokenizer" / "tokenizer.json").read_bytes() for each in (out, run))
+        assert mine == theirs
+        assert tomllib.loads((out / "recipe.toml").read_text())["data"]["tokenizer"] == str(run / name)
+    assert "no.json is not there" in refused(
+        *("train", trial.task, *data_of(trial, folder), "--tokenizer", folder / "no.json", "--out", tmp_path / "new")
+    )
+    assert not (tmp_path / "new").exists()
+
+
+@only("translate", "language", "masked")
+def test_without_any_files_there_is_a_sample(trial, tmp_path, monkeypatch):
+    from manyheads.data import sample
+
+    few = {"train": 200, "valid": 24, "test": 8}
+    part = {name: pairs[: few[name]] for name, pairs in sample.sample_corpus().items()}
+    monkeypatch.setattr(sample, "sample_corpus", lambda: part)
+    result = small(trial, tmp_path / "run", settings=["train.steps=1", "data.vocabulary=400"])
+    assert ("200 training pairs" if trial.task == "translate" else "in 25 documents") in result.err  # eight lines each
+    data = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["data"]
+    assert data[trial.file[0].removeprefix("--")] == []
+    assert data.get("next_sentence", False) is False  # those of the sample follow one another by chance
+
+
+# Stopping and going on
+
+
+def test_an_existing_run_is_refused_and_left_as_it_is_whatever_is_asked(trial, run, folder):
+    before = files_in(run)
+    train = ["train", trial.task, "--out", run]
+    assert "exists; go on with --resume, start anew with --overwrite" in refused(*train, *data_of(trial, folder))
+    refused(*train, "--resume", "--overwrite")
+    for flags in (["--preset", trial.presets[0]], data_of(trial, folder), ["--recipe", run / "recipe.toml"]):
+        assert "a run goes on with its own recipe" in refused(*train, "--resume", *flags)
+    for section, change in {"model": "layers=2", "data": "vocabulary=301", "fine_tune": "epochs=9"}.items():
+        if section in (run / "recipe.toml").read_text():
+            sentence = refused(*train, "--resume", "--set", f"{section}.{change}")
+            assert f"{section} of a run cannot change when it goes on" in sentence
+    assert called(*train, "--resume", "--set", "train.steps=9", "--show-recipe").code == 0
+    for flags in (["--set", "model.heads=7"], [trial.file[0], folder / "nowhere.tsv"]):  # it could not start
+        refused(*train, "--overwrite", *data_of(trial, folder), *flags)
+    assert files_in(run) == before
+
+
+def test_a_run_is_only_given_up_for_one_that_can_start(trial, run, folder, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    before = files_in(tmp_path / "run")
+    (tmp_path / "empty.tsv").touch()
+    flags = ["--out", tmp_path / "run", "--overwrite", trial.file[0], tmp_path / "empty.tsv"]
+    refused("train", trial.task, *flags, "--set", *SIZES)
+    assert files_in(tmp_path / "run") == before
+    small(trial, tmp_path / "run", *data_of(trial, folder), "--overwrite", settings=["train.steps=1"])
+    assert checkpoints(tmp_path / "run") == ["step-00000001"]
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["run"]
+
+
+def test_a_run_goes_on_to_the_bit_without_its_files_and_its_pre_trained_model(trial, run, folder, tmp_path):
+    shutil.copy(folder / trial.file[1], tmp_path)
+    whole, flags = run, data_of(trial, tmp_path)
+    if trial.fine_tunes:
+        shutil.copytree(folder / "encoder", tmp_path / "encoder")
+        whole, flags = tmp_path / "whole", [*flags, "--model", tmp_path / "encoder"]
+        small(trial, whole, *flags)
+    small(trial, tmp_path / "part", *flags, settings=["train.steps=4"])
+    shutil.rmtree(tmp_path / "encoder", ignore_errors=True)
+    (tmp_path / trial.file[1]).unlink()
+    shutil.rmtree(tmp_path / "part" / "checkpoints" / "step-00000004")  # as where it was killed before the last one
+    longer = taught(trial.task, tmp_path / "part", "--resume", "--set", "train.steps=7")
+    assert "going on from step 3" in longer.err
+    assert newest_difference(whole, tmp_path / "part") is None
+    models = [each / "model" / "model.safetensors" for each in (whole, tmp_path / "part")]
+    assert models[0].read_bytes() == models[1].read_bytes()
+    assert tomllib.loads((tmp_path / "part" / "recipe.toml").read_text())["train"]["steps"] == 7
+
+
+@only("classify", "tag", "answer")
+def test_a_frozen_encoder_stays_as_it_is(trial, folder, tmp_path):
+    result = small(trial, tmp_path / "run", *data_of(trial, folder), "--model", folder / "encoder", "--freeze")
+    assert "of them learn)" in result.err
+    before, after = load_model(folder / "encoder")[0].state_dict(), load_model(tmp_path / "run")[0].body.state_dict()
+    assert {name for name in after if not after[name].equal(before[name])} <= {"pooler.weight", "pooler.bias"}
+    fine_tune = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["fine_tune"]
+    assert (fine_tune["model"], fine_tune["freeze"]) == (str(folder / "encoder"), True)
+
+
+def steps_done(run: Path) -> int:
+    try:
+        return json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["step"]
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def stopped(trial: Trial, run: Path, *flags, number: int, step: int) -> tuple[int, str]:
+    """Trains, and sends a signal once the step is done."""
+    process = started("train", trial.task, "--out", run, *flags, stderr=subprocess.PIPE)
+    while process.poll() is None and steps_done(run) < step:
+        time.sleep(0.005)
+    assert process.poll() is None, "it was done before it could be stopped"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    return process.returncode, errors.decode()
+
+
+LONG = [*SIZES, *TRAIN, "train.steps=400", "train.checkpoint_every=150"]
+
+
+@only("translate", "language")
+def test_a_run_stopped_by_every_signal_ends_as_the_undisturbed_one(trial, folder, tmp_path):
+    flags = [*data_of(trial, folder), "--set", *LONG, *trial.settings]
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert called("train", trial.task, "--out", whole, *flags).code == 0
+    code, errors = stopped(trial, run, *flags, number=signal.SIGTERM, step=20)
+    assert code == 143
+    last = errors.strip().splitlines()[-1]
+    assert last.startswith("manyheads: stopped after step ")
+    assert last.endswith(f"go on with: manyheads train {trial.task} --out {run} --resume")
+    assert "Traceback" not in errors
+    assert checkpoints(run) == [f"step-{steps_done(run):08d}"]
+    code, errors = stopped(trial, run, "--resume", number=signal.SIGINT, step=90)
+    assert (code, "Traceback" in errors) == (130, False)
+    step = steps_done(run)
+    assert checkpoints(run)[-1] == f"step-{step:08d}"
+    if trial.task == "translate":
+        code, _ = stopped(trial, run, "--resume", number=signal.SIGKILL, step=random.randint(step + 1, step + 40))
+        assert code == -signal.SIGKILL
+    assert called("train", trial.task, "--out", run, "--resume").code == 0
+    assert checkpoints(run)[-1] == "step-00000400"
+    assert newest_difference(run, whole) is None
+    models = [each / "model" / "model.safetensors" for each in (whole, run)]
+    assert models[0].read_bytes() == models[1].read_bytes()
+
+
+@pytest.mark.slow
+@only("translate", "answer")
+def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder, tmp_path):
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    first = ["train", trial.task, "--out", run, *data_of(trial, folder), "--set", *LONG, *trial.settings]
+    assert called(*first, "--out", whole).code == 0
+    process = started(*first)
+    for _ in range(8):
+        time.sleep(random.uniform(1.0, 3.5))  # anywhere: in the data, in a step, in a checkpoint
+        if process.poll() is not None:
+            break
+        process.kill()
+        process.wait()
+        process = started(*first[:4], "--resume") if (run / "recipe.toml").exists() else started(*first)
+    process.wait(timeout=120)
+    assert newest_difference(run, whole) is None
+
+
+@only("translate", "masked", "tag")
+def test_prove_resume_proves_it(trial, run):
+    found = called("prove-resume", run, "--steps", 6, "--seed", 1)
+    assert (found.code, found.out) == (0, NO_TENSOR_DIFFERS)
+    assert "killed with SIGKILL once it has done step 2" in found.err
+
+
+# What a person gets wrong
+
+ALIKE = [
+    ("--set train.device=gpu", "'gpu' is not a device"),
+    ("--set train.seed=-1", "train.seed is -1; it must be at least 0"),
+    ("--set train.best_by=pearson", "train.best_by is pearson, which is not for this task; use "),
+    ("--set model.leyers=3", "model.leyers is not a field of the recipe; model has: "),
+    ("--set model.layers=three", "model.layers is 'three'; it must be of type int"),
+    ("--set model.layers", "'model.layers' is not an assignment"),
+    ("--set model.heads=7", "does not split over 7 heads; the nearest that does is "),
+    ("--set model.vocabulary=99", "model.vocabulary follows from the tokenizer; leave it away"),
+    ("--set data.vocabulary=20", "a vocabulary of 20 tokens cannot hold"),
+    ("--preset nothing", "there is no preset nothing"),
+    ("--recipe {folder}/no.toml", "no.toml cannot be read"),
+    ("--recipe {folder}/bad.toml", "bad.toml is not TOML"),
+    ("--recipe {folder}/section.toml", "data is a section"),
+]
+FINE_TUNED = [
+    ("--model nowhere", "nowhere does not exist"),
+    ("--model {folder}", "holds no config.json"),
+    ("--model {encoder} --preset bert_tiny", "encoder has sizes of its own; leave the preset bert_tiny or the model"),
+    ("--model {encoder} --set model.layers=3", "encoder is 1 and cannot change; leave it away"),
+    ("--set train.compile=true", "train.compile is for language models and translators"),
+    ("--set train.smoothing=0.1", "train.smoothing is 0.1, but labels are not smoothed"),
+    ("--set data.examples=0", "data.examples is 0"),
+]
+
+
+def assert_refused(trial: Trial, folder: Path, out: Path, flags: str, said: str) -> None:
+    given = [flag.format(folder=folder, encoder=folder / "encoder") for flag in flags.split()]
+    sentence = refused("train", trial.task, "--out", out, *data_of(trial, folder), *given, after_reading=True)
+    assert said in sentence
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(("flags", "said"), ALIKE)
+def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(trial, folder, tmp_path, flags, said):
+    assert_refused(trial, folder, tmp_path / "new", flags, said)
+
+
+@only("classify", "tag", "similarity", "answer")
+@pytest.mark.parametrize(("flags", "said"), FINE_TUNED)
+def test_what_cannot_be_fine_tuned_is_one_sentence_and_leaves_nothing(trial, folder, tmp_path, flags, said):
+    assert_refused(trial, folder, tmp_path / "new", flags, said)
+
+
+def test_files_that_are_not_there_and_runs_that_are_not(trial, tmp_path):
+    train = ["train", trial.task, "--out", tmp_path / "new"]
+    assert "nowhere.tsv is not there" in refused(*train, trial.file[0], "nowhere.tsv")
+    assert "holds no run to go on with" in refused(*train, "--resume")
+    if trial.fine_tunes:
+        assert re.search("there are no .* to learn from; give", refused(*train))
+    assert not list(tmp_path.iterdir())
