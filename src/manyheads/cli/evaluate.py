@@ -15,6 +15,8 @@ def evaluate(model: Model, *, device: Device = "auto", **given: Any) -> None:
 
 def command() -> Any:
     """With the flags of all tasks; one that several have is described by the first."""
-    flags = {flag.name: flag for kind in reversed(evaluations().values()) for flag in flags_of(kind)}
-    order = [flag.name for kind in evaluations().values() for flag in flags_of(kind)]
-    return flagged(evaluate, [flags[name] for name in dict.fromkeys(order)])
+    flags: dict[str, Any] = {}
+    for kind in evaluations().values():
+        for flag in flags_of(kind):
+            flags.setdefault(flag.name, flag)
+    return flagged(evaluate, flags.values())

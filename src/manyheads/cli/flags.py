@@ -4,6 +4,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
+from functools import wraps
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any
@@ -46,9 +47,21 @@ def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter]) ->
     before = [each for each in own if each.kind is each.POSITIONAL_OR_KEYWORD]
     behind = [each for each in own if each.kind is each.KEYWORD_ONLY]
     parameters = [*before, *flags, *behind]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore
-    function.__annotations__ = {each.name: each.annotation for each in parameters}
-    return function
+
+    @wraps(function)
+    def made(**given: Any) -> Any:
+        return function(**given)
+
+    made.__signature__ = inspect.Signature(parameters)  # type: ignore
+    made.__annotations__ = {each.name: each.annotation for each in parameters}
+    return made
+
+
+def command_of(name: str, function: Callable[..., Any]) -> Any:
+    """A command that is made when it is asked for."""
+    app = typer.Typer(add_completion=False)
+    app.command(name)(function)
+    return typer.main.get_command(app)
 
 
 def set_only(given: dict[str, Any]) -> dict[str, Any]:

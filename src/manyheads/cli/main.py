@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 import manyheads
 from manyheads.cli import (
@@ -27,11 +28,28 @@ from manyheads.cli import (
     translate,
     walk,
 )
+from manyheads.cli.flags import command_of
 from manyheads.core.errors import ManyheadsError
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore  # typer does not name the base of its errors
 
+# They have flags of all tasks, so that they are made when they are asked for.
+OF_ALL_TASKS = {"evaluate": evaluate.command, "look": look.command}
+
+
+class Commands(TyperGroup):
+    """All commands."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *OF_ALL_TASKS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        made = OF_ALL_TASKS.get(cmd_name)
+        return command_of(cmd_name, made()) if made else super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
+    cls=Commands,
     help="One attention, every Transformer: train, run and look inside Transformers on your own data.",
     no_args_is_help=True,
     add_completion=False,
@@ -48,11 +66,9 @@ app.command("tag")(tag.tag)
 app.command("answer")(answer.answer)
 app.command("embed")(similarity.embed)
 app.command("similar")(similarity.similar)
-app.command("evaluate")(evaluate.command())
 app.command("selfcheck")(selfcheck.selfcheck)
 app.command("prove-resume")(prove.prove_resume)
 app.command("walk")(walk.walk)
-app.command("look")(look.command())
 app.command("prune")(prune.prune)
 app.command("demo")(demo.demo)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from manyheads.cli.flags import flagged, flags_of, set_only
+from manyheads.cli.flags import command_of, flagged, flags_of, set_only
 from manyheads.tasks.task import TASKS, recipe_of
 
 SECTIONS = ("data", "fine_tune")  # of a recipe, whose fields are flags
@@ -61,9 +61,8 @@ def training(name: str) -> Any:
         _train(name, out, flags, preset, recipe, tuple(set_ or ()), show_recipe, resume, overwrite)
 
     command.__doc__ = recipe.__doc__
-    made = typer.Typer(add_completion=False)
-    made.command(name)(flagged(command, [flag for kind in sections.values() for flag in flags_of(kind)]))  # type: ignore
-    return typer.main.get_command(made)
+    flags = [flag for kind in sections.values() for flag in flags_of(kind)]  # type: ignore
+    return command_of(name, flagged(command, flags))
 
 
 def _train(
