@@ -16,19 +16,26 @@ SIDES = ("source", "target")
 
 
 def write_pairs(
-    directory: Path, pairs: Iterable[Pair], tokenizer: Encoder, *, longest: int, on_progress: Told = nobody
+    directory: Path,
+    pairs: Iterable[Pair],
+    tokenizer: Encoder,
+    *,
+    longest: int,
+    end: int | None = None,
+    on_progress: Told = nobody,
 ) -> Store:
     """Encode all pairs into a store with the columns `source` and `target`.
 
-    Pairs with a blank side, or with a side of more than `longest` ids, are dropped, and counted in `about`.
-    `on_progress` is told the number of pairs read so far.
+    Behind each target comes `end`, where the tokenizer puts none there itself. Pairs with a blank side, or with a side
+    of more than `longest` ids, are dropped, and counted in `about`; `on_progress` is told how many were read so far.
     """
     dtype = id_type(tokenizer)
     read = empty = too_long = 0
     with store_written(directory) as writer:
         for chunk in chunks(pairs, lambda pair: len(pair[0]) + len(pair[1])):
             full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
-            rows = zip(*(tokenizer.encode([pair[side] for pair in full]) for side in (0, 1)))
+            sources, targets = (tokenizer.encode([pair[side] for pair in full]) for side in (0, 1))
+            rows = zip(sources, targets if end is None else [[*target, end] for target in targets])
             kept = [row for row in rows if len(row[0]) <= longest and len(row[1]) <= longest]
             writer.append({name: Ragged.of([row[side] for row in kept], dtype) for side, name in enumerate(SIDES)})
             read += len(chunk)

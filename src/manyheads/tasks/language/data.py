@@ -116,38 +116,17 @@ def open_text(directory: Path, most: int) -> tuple[Store, Store]:
 
 def store_pairs(pairs: Corpus, tokenizer: LanguageTokenizer, context: int, directory: Path) -> None:
     """Lays the ids of the pairs down, each target with its end."""
-    sides, longest = _Sides(tokenizer), (context - 1) // 2
+    if tokenizer.end is None:
+        raise ConfigError("this tokenizer has no token that ends a text, so that no target could ever be complete")
+    longest, end = (context - 1) // 2, tokenizer.end
     try:
-        write_pairs(directory / "valid", _ended(pairs.valid()), sides, longest=longest)
+        write_pairs(directory / "valid", pairs.valid(), tokenizer, longest=longest, end=end)
     except DataError as error:
         raise DataError(f"there are no validation pairs; give them with --valid-pairs ({error})") from None
     with counting("cutting pairs into tokens") as show:
-        store = write_pairs(directory / "train", _ended(pairs.train()), sides, longest=longest, on_progress=show)
+        store = write_pairs(directory / "train", pairs.train(), tokenizer, longest=longest, end=end, on_progress=show)
     say(f"{len(store):,} training pairs, {len(tokenizer):,} kinds of tokens")
     say_dropped(store, longest, "half of model.context")
-
-
-_END = "\0"  # no text that can be read holds it
-
-
-def _ended(pairs: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((source, target + _END if target.strip() else target) for source, target in pairs)
-
-
-class _Sides:
-    """Encodes both sides of pairs, with the end of a text behind targets alone."""
-
-    def __init__(self, tokenizer: LanguageTokenizer):
-        if tokenizer.end is None:
-            raise ConfigError("this tokenizer has no token that ends a text, so that no target could ever be complete")
-        self.tokenizer, self.end = tokenizer, tokenizer.end
-
-    def encode(self, lines: list[str]) -> list[list[int]]:
-        rows = self.tokenizer.encode([line.removesuffix(_END) for line in lines])
-        return [[*row, self.end] if line.endswith(_END) else row for row, line in zip(rows, lines, strict=True)]
-
-    def __len__(self) -> int:
-        return len(self.tokenizer)
 
 
 def counted(texts: Iterable[str], show: Callable[[int], None]) -> Iterator[str]:
