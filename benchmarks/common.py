@@ -78,10 +78,10 @@ def marian_twin(model):
     import torch
     from transformers import MarianConfig, MarianMTModel
 
-    from manyheads.interop import marian
+    from manyheads.interop.marian import MarianNames
 
-    twin = MarianMTModel(MarianConfig(**marian.write_config(model.config)))
-    tensors = {name: tensor.clone() for name, tensor in marian.write_tensors(model).items()}
+    twin = MarianMTModel(MarianConfig(**MarianNames().write_config(model.config)))
+    tensors = {name: tensor.clone() for name, tensor in MarianNames().write_tensors(model).items()}
     tensors["final_logits_bias"] = torch.zeros_like(tensors["final_logits_bias"])
     left = twin.load_state_dict(tensors, strict=False)
     tied = {

@@ -45,11 +45,11 @@ def prepare_ours(model):
 def prepare_transformers(model, prompt: list[int]):
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from manyheads.interop import gpt
+    from manyheads.interop.gpt import GPTNames
 
-    theirs = GPT2LMHeadModel(GPT2Config(**gpt.write_config(model.config)))
+    theirs = GPT2LMHeadModel(GPT2Config(**GPTNames().write_config(model.config)))
     theirs.load_state_dict(
-        {name: tensor.float().cpu() for name, tensor in gpt.write_tensors(model).items()}, strict=False
+        {name: tensor.float().cpu() for name, tensor in GPTNames().write_tensors(model).items()}, strict=False
     )
     theirs.tie_weights()
     theirs = theirs.to("cuda", torch.bfloat16).eval()

@@ -34,7 +34,7 @@ def prepare_ours(rows: int):
     from manyheads.data.text import text_batches
     from manyheads.models.gpt import GPT, gpt2_small
     from manyheads.train.config import TrainConfig
-    from manyheads.train.loop import Training, _Window
+    from manyheads.train.loop import Training, _LogInterval
     from manyheads.train.objectives import language_loss
 
     config = replace(gpt2_small(), vocabulary=VOCABULARY, dropout=0.0, attention_dropout=0.0)
@@ -49,7 +49,7 @@ def prepare_ours(rows: int):
             return language_loss(model, batch)
 
     training = Training(Path(tempfile.mkdtemp()), train, GPT(config), config.width, batches, Job())  # type: ignore
-    training.window = _Window()
+    training.interval = _LogInterval()
     groups = training._groups()
 
     def steps(count: int) -> None:

@@ -64,10 +64,10 @@ def train_ours(work: Path) -> dict:
     """`manyheads train translate`, with its own data preparation, batches and loop."""
     import torch.utils.tensorboard  # noqa: F401  the loop would import it inside the time that is taken
 
-    from manyheads.data.pairs import pair_batches
     from manyheads.interop.directory import load_model
-    from manyheads.tasks.translate.training import PairData, TranslateRecipe, TranslationJob
-    from manyheads.tasks.translate.training import prepare as prepare_data
+    from manyheads.tasks.run import prepare as prepare_data
+    from manyheads.tasks.translate.recipe import PairData, TranslateRecipe
+    from manyheads.tasks.translate.training import Translation
     from manyheads.train.config import TrainConfig
     from manyheads.train.loop import Training
 
@@ -75,7 +75,7 @@ def train_ours(work: Path) -> dict:
     files = {"source": (str(work / "train.en"),), "target": (str(work / "train.de"),)}
     files |= {"valid_source": (str(work / "val.en"),), "valid_target": (str(work / "val.de"),)}
 
-    class Job(TranslationJob):
+    class Clocked(Translation):
         """Translation, but the validation that ends a run only stops the clock."""
 
         def validate(self, model):
@@ -88,24 +88,26 @@ def train_ours(work: Path) -> dict:
     with tempfile.TemporaryDirectory() as temporary:
         run, began = Path(temporary), time.perf_counter()
         data = PairData(**files, tokenizer=str(work / "first" / "tokenizer.json"), batch_tokens=BATCH_TOKENS)
-        prepared = prepare_data(data, run)
-        batches = pair_batches(prepared.train, tokens=BATCH_TOKENS, pad=prepared.tokenizer.pad, seed=1, shuffle=True)
-        steps = batches.count(0)
+        task = Clocked(TranslateRecipe(data=data, model=model.config))
+        task.run = run
+        prepare_data(task)
+        batches = task.batches()
+        steps = len(batches)
         never = 10 * steps
         seldom = {"log_every": LOG_EVERY, "valid_every": never, "checkpoint_every": never}
         train = TrainConfig(steps=steps, warmup=WARMUP, device="cpu", **seldom)
-        job = Job(TranslateRecipe(data=data, model=model.config, train=train), prepared, run)
-        training = Training(run, train, model, model.config.width, batches, job)
+        training = Training(run, train, model, model.config.width, batches, task)
         tokenised = time.perf_counter()
         training.fit()
-    cells = sum(batch.source.numel() + batch.target.numel() for batch in batches.epoch(0))
+        cells = sum(batch.source.numel() + batch.target.numel() for batch in batches.epoch(0))
+        lengths = {side: int(task.train[side].lengths.sum()) for side in ("source", "target")}
     return {
-        "seconds": job.ended - tokenised,
-        "padding": 1 - int(prepared.train.source_lengths.sum() + prepared.train.target_lengths.sum()) / cells,
-        "total": job.ended - began,
+        "seconds": task.ended - tokenised,
+        "padding": 1 - sum(lengths.values()) / cells,
+        "total": task.ended - began,
         "steps": steps,
-        "tokens": int(prepared.train.target_lengths.sum()),
-        "pairs": len(prepared.train),
+        "tokens": lengths["target"],
+        "pairs": len(task.train),
         "loss": validation_loss(model, work),
     }
 
@@ -115,8 +117,8 @@ def train_theirs(work: Path, batch: int, length_of: str) -> dict:
     from datasets import Dataset, disable_caching, disable_progress_bars
     from transformers import AutoTokenizer, DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
-    from manyheads.interop import marian
     from manyheads.interop.directory import load_model
+    from manyheads.interop.marian import MarianNames
 
     disable_caching()
     disable_progress_bars()
@@ -170,7 +172,7 @@ def train_theirs(work: Path, batch: int, length_of: str) -> dict:
         trainer.train()
         ended = time.perf_counter()
     bias = ours.output.bias.clone()
-    marian.read_tensors(ours, model.state_dict())
+    MarianNames().read_tensors(ours, model.state_dict())
     ours.output.bias.copy_(bias)
     tokens = {side: sum(map(len, rows[side])) for side in ("input_ids", "labels")}
     return {
