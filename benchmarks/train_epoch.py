@@ -95,7 +95,7 @@ def train_ours(work: Path) -> dict:
         steps = len(batches)
         never = 10 * steps
         seldom = {"log_every": LOG_EVERY, "valid_every": never, "checkpoint_every": never}
-        train = TrainConfig(steps=steps, warmup=WARMUP, device="cpu", **seldom)
+        train = TrainConfig(steps=steps, warmup=WARMUP, device="cpu", best_by="loss", **seldom)
         training = Training(run, train, model, model.config.width, batches, task)
         tokenised = time.perf_counter()
         training.fit()
