@@ -377,9 +377,7 @@ def test_lines_that_are_too_long_are_told_of_once(run):
     result = called("classify", run, stdin="".join(f"{text}\n" for text in texts).encode())
     assert result.code == 0
     assert len(result.out.splitlines()) == 1103
-    assert result.err.splitlines() == [
-        "warning: 1 of 1,024 texts are longer than the model reads and lose their end",
-    ]
+    assert result.err.splitlines() == ["warning: 1 of 1,024 texts are longer than the model reads and lose their end"]
     assert result.out.splitlines()[0] == result.out.splitlines()[-1]
 
 

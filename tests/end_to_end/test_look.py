@@ -414,11 +414,7 @@ def test_what_cannot_be_looked_at(models, folder, typed, said):
 
 
 @pytest.mark.parametrize(
-    ("typed", "there"),
-    [
-        (["GPT", TEXT], "look.html"),
-        (["--positions", "alibi"], "positions.png"),
-    ],
+    ("typed", "there"), [(["GPT", TEXT], "look.html"), (["--positions", "alibi"], "positions.png")]
 )
 def test_a_folder_where_nobody_named_a_file(models, folder, typed, there):
     (folder / there).mkdir()
