@@ -293,6 +293,8 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
     for arguments, sentence in (
         (["evaluate", run], "nothing to score a translator on: give --source and --target, or --pairs"),
         (["evaluate", run, "--source", corpus / "valid.en", "--target", corpus / "train.de"], "25 lines"),
+        (["evaluate", run, "--source", corpus / "valid.en"], "1 source files but 0 target files"),
+        (["evaluate", run, "--target", corpus / "valid.de"], "0 source files but 1 target files"),
         (["translate", run, "--beam", 0], "the beam must be at least 1"),
         (["prove-resume", run / "nowhere.toml"], "does not exist; give a recipe in TOML or a run directory"),
         (["prove-resume", run, "--steps", 1], "use at least 3"),
