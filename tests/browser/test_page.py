@@ -113,6 +113,7 @@ def test_the_model_view_shows_every_head_and_opens_one(translator):
     assert translator.locator("#model button").count() == 12
     assert not blank(translator, "#model canvas")
     assert translator.inner_text("#selection") == "cross-attention · 3 layers × 4 heads"
+    assert "square-root scale" in translator.inner_text("#model-note")
     open_head(translator, 2, 3)
     assert translator.inner_text("#selection") == "cross-attention · layer 2 · head 3"
     assert translator.is_visible("#panel-head")
@@ -227,13 +228,6 @@ def test_a_rollout_has_layers_but_no_heads(opened, views):
         assert page.is_hidden("#heads-control")
     page.click("[data-kind=cross]")
     assert page.is_visible("#heads-control")
-
-
-def test_the_scale_of_the_colours_is_said(translator):
-    assert "square-root scale" in translator.inner_text("#model-note")
-    open_head(translator, 0, 0)
-    translator.click("[data-tab=matrix]")
-    assert "square-root scale" in translator.inner_text("#bar")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -367,6 +361,7 @@ def test_weights_a_little_outside_are_shown_at_the_edge(opened):
 def test_the_matrix_reads_out_the_cell_pointed_at(translator, views):
     open_head(translator, 1, 2)
     open_matrix(translator, 1)
+    assert "square-root scale" in translator.inner_text("#bar")
     assert not blank(translator, "#matrix")
     assert point_at_cell(translator, 3, 4) == (3, 4, pytest.approx(views[0].weights[1, 2, 3, 4], abs=5.1e-4))
     assert translator.inner_text("#readout").startswith("“runs” looks at “Gras” with")

@@ -276,7 +276,6 @@ def test_numbers_are_met_and_printed(numbers, tmp_path, preset):
         ("text.tsv --columns sentence", "a text or two"),
         ("text.tsv --freeze", "an untrained model is not worth freezing; give a pre-trained one"),
         ("text.tsv --freeze --preset gpt2_tiny", "an untrained model is not worth freezing"),
-        ("text.tsv --preset bert_huge", "there is no preset bert_huge; there are bert_tiny"),
         ("text.tsv --regression", "line 2: 'good' is not a number; mend the line"),
         ("choice.jsonl --regression", "these are choices with an answer"),
         ("numbers.tsv --regression --set train.best_by=accuracy", "use pearson or loss"),

@@ -634,16 +634,10 @@ def test_what_cannot_be_evaluated_is_one_sentence_and_leaves_nothing(models, fol
 
 
 def test_what_uses_a_model_can_be_had_from_the_package(models):
-    names = {
-        "Classifier": "manyheads.tasks.classify.use",
-        "Tagger": "manyheads.tasks.tag.use",
-        "Embedder": "manyheads.tasks.similarity.use",
-        "Answerer": "manyheads.tasks.answer.use",
-        "Filler": "manyheads.tasks.masked.use",
-    }
-    for name, module in names.items():
+    names = {"classify": "Classifier", "tag": "Tagger", "similarity": "Embedder", "answer": "Answerer"}
+    for task, name in {**names, "masked": "Filler"}.items():
         assert name in manyheads.__all__
-        assert getattr(manyheads, name) is getattr(sys.modules[module], name)
+        assert getattr(manyheads, name) is getattr(sys.modules[f"manyheads.tasks.{task}.use"], name)
     filler = manyheads.Filler.load(models / "masked", device="cpu")
     [[guesses]] = filler([f"the {filler.mask} is warm"], count=3)
     assert len(guesses) == 3

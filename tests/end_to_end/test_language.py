@@ -21,7 +21,7 @@ from manyheads.generate.sample import Sampling
 from manyheads.tasks.language.scoring import score_text
 from manyheads.text.language import LanguageTokenizer
 
-from .conftest import Result, called, newest_difference, refused, started, taught, trained
+from .conftest import Result, called, newest_difference, refused, started, taught
 
 TINY = [
     *("model.context=16", "model.width=24", "model.layers=1", "model.heads=2", "data.vocabulary=300", "data.rows=8"),
@@ -318,13 +318,6 @@ def test_a_text_ends_before_a_stop_string(gpt, stops, expected):
     assert not any(stop in "|".join(pieces) for stop in ("ld do", "likes the y"))  # which are of several tokens
 
 
-@pytest.fixture(scope="module")
-def translator(files, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("translator") / "run"
-    trained(out, *files, steps=1)
-    return out
-
-
 def test_wrong_words_are_a_sentence(gpt):
     for flags, sentence in (
         (["--top-p", 2], "top-p is 2.0; it must be above 0 and at most 1"),
@@ -430,7 +423,7 @@ def test_choices_that_were_learned_are_chosen(gpt, tmp_path):
         assert "of 4 questions" in found.out
 
 
-def test_what_cannot_be_scored_is_a_sentence(gpt, translator, tmp_path):
+def test_what_cannot_be_scored_is_a_sentence(gpt, tmp_path):
     (tmp_path / "t.txt").write_text("a\n")
     (tmp_path / "empty.txt").write_text("")
     good = '{"context": "a", "choices": ["b", "c"], "answer": 0}\n'
@@ -444,15 +437,9 @@ def test_what_cannot_be_scored_is_a_sentence(gpt, translator, tmp_path):
         (["--choices", tmp_path / "bad.jsonl"], "bad.jsonl, line 3: not a question"),
         (["--choices", tmp_path / "empty.txt"], "has no questions"),
         (["--choices", tmp_path / "good.jsonl", "--text", tmp_path / "t.txt"], "ask for different things"),
+        (["--pairs", tmp_path / "t.txt"], "a language model, which is not scored with --pairs"),
     ):
         assert sentence in refused("evaluate", gpt, *flags), flags
-    assert "is a translator, which is not scored with --text" in refused(
-        "evaluate", translator, "--text", tmp_path / "t.txt"
-    )
-    (tmp_path / "p.tsv").write_text("a\tb\n")
-    assert "a language model, which is not scored with --pairs" in refused(
-        "evaluate", gpt, "--pairs", tmp_path / "p.tsv"
-    )
 
 
 # What a person gets wrong in training
