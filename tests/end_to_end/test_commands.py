@@ -192,10 +192,8 @@ def test_prove_resume_names_what_differs(monkeypatch, plain_run):
         "manyheads.tasks.proofs.resume.prove", lambda *_, **__: "encoder.norm.weight in model.safetensors"
     )
     found = called("prove-resume", plain_run)
-    assert (found.code, found.out) == (
-        1,
-        "the resumed run differs, first in: encoder.norm.weight in model.safetensors\n",
-    )
+    assert found.code == 1
+    assert found.out == "the resumed run differs, first in: encoder.norm.weight in model.safetensors\n"
 
 
 # What a person gets wrong

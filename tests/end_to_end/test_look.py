@@ -376,8 +376,6 @@ BAD = [
     ("GPT --positions own --data file", NO_PART.format("--data", "--positions")),
     ("GPT --positions own --importance", NO_PART.format("--importance", "--positions")),
     ("--positions rotary --out a.html", "--positions are a figure; give --png, --svg or --json"),
-    ("--positions rotary,upright", r"re:no positions are called 'upright'; .*"),
-    ("--positions alibi,own", "own are the positions of a model; give one"),
     ("--positions ,", r"re:name the positions to draw, from .*"),
     ("--positions learned", r"re:.*learned.*"),
 ]
