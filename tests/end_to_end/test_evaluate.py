@@ -558,7 +558,11 @@ def folder(tmp_path_factory) -> Path:
     [
         # A label that the model does not know
         ("texts", "strange.tsv", "strange.tsv, line 3: the label 'splendid' is not among those of"),
-        ("decoder", "strange.tsv", "strange.tsv, line 2: the label 'good' is not among those of"),
+        (
+            "decoder",
+            "strange.tsv",
+            "'good' is not among those of the training examples (0, 1, 2); mend the line or add",
+        ),
         ("entities", "strange.conll", "strange.conll, in the sentence from line 3 on: the label 'B-animal' of 'song'"),
         ("entities", "entities.conll strange.conll", "strange.conll, in the sentence"),
         ("parts", "entities.conll", "entities.conll, in the sentence from line 1 on: the label"),
@@ -603,8 +607,8 @@ def folder(tmp_path_factory) -> Path:
         *((kind, ".", ". cannot be read: Is a directory") for kind in ("entities", "answers")),
         # A model of another kind, or other flags than it takes
         ("masked", "texts.tsv", "not scored with --data; it takes --text"),
-        ("translator", "pairs.tsv", "a translator, which is not scored with --data"),
-        ("language", "texts.tsv", "a language model, which is not scored with --data"),
+        ("translator", "pairs.tsv", "a translator, which is not scored with --data; it takes --source, --target"),
+        ("language", "texts.tsv", "a language model, which is not scored with --data; it takes --text"),
         ("nowhere", "texts.tsv", "nowhere does not exist"),
         (".", "texts.tsv", "holds no config.json"),
         ("texts", "texts.tsv --text text.txt", "not scored with --text"),
