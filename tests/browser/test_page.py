@@ -59,14 +59,20 @@ def shown_weights(page, side, head):
     return [float(text) for text in page.locator(f'li[data-side={side}] [data-head="{head}"]').all_inner_texts()]
 
 
+def cells_of(page):
+    """Where the cells of the matrix begin, and the side of one."""
+    return [float(page.get_attribute("#matrix", f"data-{name}")) for name in ("left", "top", "cell")]
+
+
+def open_matrix(page, layer):
+    page.click("[data-tab=matrix]")
+    page.wait_for_selector(f"#matrix[data-layer='{layer}']")
+
+
 def point_at_cell(page, down, across):
     """Moves to a cell of the matrix and gives what the readout says: a row, a column and a weight."""
     page.locator("#matrix").scroll_into_view_if_needed()
-    box, place = (
-        page.locator("#matrix").bounding_box(),
-        page.locator("#matrix").evaluate("({ dataset }) => ({ ...dataset })"),
-    )
-    left, top, cell = (float(place[name]) for name in ("left", "top", "cell"))
+    box, (left, top, cell) = page.locator("#matrix").bounding_box(), cells_of(page)
     page.mouse.move(box["x"] + left + (across + 0.5) * cell, box["y"] + top + (down + 0.5) * cell)
     said = page.locator("#readout").evaluate("({ dataset }) => ({ ...dataset })")
     return int(said["row"]), int(said["column"]), float(said["value"])
@@ -107,6 +113,7 @@ def test_the_model_view_shows_every_head_and_opens_one(translator):
     assert translator.locator("#model button").count() == 12
     assert not blank(translator, "#model canvas")
     assert translator.inner_text("#selection") == "cross-attention · 3 layers × 4 heads"
+    assert "square-root scale" in translator.inner_text("#model-note")
     open_head(translator, 2, 3)
     assert translator.inner_text("#selection") == "cross-attention · layer 2 · head 3"
     assert translator.is_visible("#panel-head")
@@ -223,21 +230,13 @@ def test_a_rollout_has_layers_but_no_heads(opened, views):
     assert page.is_visible("#heads-control")
 
 
-def test_the_scale_of_the_colours_is_said(translator):
-    assert "square-root scale" in translator.inner_text("#model-note")
-    open_head(translator, 0, 0)
-    translator.click("[data-tab=matrix]")
-    assert "square-root scale" in translator.inner_text("#bar")
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_small_matrix_has_its_numbers_in_its_cells(opened, theme):
     weights = np.tile(np.float32([0.85, 0.05, 0.04, 0.03, 0.02, 0.01]), (1, 1, 6, 1))
     page = opened(attention_page(weights, list("abcdef")))
     page.emulate_media(color_scheme=theme)
-    page.click("[data-tab=matrix]")
-    page.wait_for_selector("#matrix[data-layer='0']")
-    left, top, cell = (float(page.get_attribute("#matrix", f"data-{name}")) for name in ("left", "top", "cell"))
+    open_matrix(page, 0)
+    left, top, cell = cells_of(page)
     assert 56 <= cell <= 64
     used = set()
     for column in range(6):
@@ -262,9 +261,8 @@ def contrast(one, other):
 @pytest.mark.parametrize(("tokens", "numbered"), [(16, True), (17, False)])
 def test_a_larger_matrix_has_colours_only(opened, tokens, numbered):
     page = opened(attention_page(np.full((1, 1, tokens, tokens), 1 / tokens), ["a"] * tokens))
-    page.click("[data-tab=matrix]")
-    page.wait_for_selector("#matrix[data-layer='0']")
-    left, top, cell = (float(page.get_attribute("#matrix", f"data-{name}")) for name in ("left", "top", "cell"))
+    open_matrix(page, 0)
+    left, top, cell = cells_of(page)
     size = int(cell) - 2
     assert (len(colours_in(page, "#matrix", [int(left) + 2, int(top) + 2, size, size])) > 1) == numbered
 
@@ -362,8 +360,8 @@ def test_weights_a_little_outside_are_shown_at_the_edge(opened):
 
 def test_the_matrix_reads_out_the_cell_pointed_at(translator, views):
     open_head(translator, 1, 2)
-    translator.click("[data-tab=matrix]")
-    translator.wait_for_selector("#matrix[data-layer='1']")
+    open_matrix(translator, 1)
+    assert "square-root scale" in translator.inner_text("#bar")
     assert not blank(translator, "#matrix")
     assert point_at_cell(translator, 3, 4) == (3, 4, pytest.approx(views[0].weights[1, 2, 3, 4], abs=5.1e-4))
     assert translator.inner_text("#readout").startswith("“runs” looks at “Gras” with")
@@ -584,7 +582,6 @@ def test_a_long_text_is_painted_before_its_weights_are_read_and_answers(browser_
     browser_page.hover("li[data-side=row][data-index='9']")
     shown = shown_weights(browser_page, "column", 7)
     np.testing.assert_allclose(shown, weights[11, 7, 9], atol=0.004)  # √0.05 / 63, and rounding
-    browser_page.click("[data-tab=matrix]")
-    browser_page.wait_for_selector("#matrix[data-layer='11']")
+    open_matrix(browser_page, 11)
     assert not blank(browser_page, "#matrix")
     assert "127 steps" in browser_page.inner_text("footer")

@@ -276,7 +276,6 @@ def test_numbers_are_met_and_printed(numbers, tmp_path, preset):
         ("text.tsv --columns sentence", "a text or two"),
         ("text.tsv --freeze", "an untrained model is not worth freezing; give a pre-trained one"),
         ("text.tsv --freeze --preset gpt2_tiny", "an untrained model is not worth freezing"),
-        ("text.tsv --preset bert_huge", "there is no preset bert_huge; there are bert_tiny"),
         ("text.tsv --regression", "line 2: 'good' is not a number; mend the line"),
         ("choice.jsonl --regression", "these are choices with an answer"),
         ("numbers.tsv --regression --set train.best_by=accuracy", "use pearson or loss"),
@@ -377,9 +376,7 @@ def test_lines_that_are_too_long_are_told_of_once(run):
     result = called("classify", run, stdin="".join(f"{text}\n" for text in texts).encode())
     assert result.code == 0
     assert len(result.out.splitlines()) == 1103
-    assert result.err.splitlines() == [
-        "warning: 1 of 1,024 texts are longer than the model reads and lose their end",
-    ]
+    assert result.err.splitlines() == ["warning: 1 of 1,024 texts are longer than the model reads and lose their end"]
     assert result.out.splitlines()[0] == result.out.splitlines()[-1]
 
 

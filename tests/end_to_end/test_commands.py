@@ -114,6 +114,8 @@ def test_translate_is_a_filter(run):
     # in order, and the same whichever other lines there are
     backwards = called("translate", run / "model", stdin="\n".join(lines[::-1]).encode() + b"\n").out.split("\n")
     assert backwards[:5] == translated[:5][::-1]
+    for nothing, out in ((b"", ""), (b"\n \n", "\n\n")):
+        assert called("translate", run, stdin=nothing).out == out
 
 
 def test_letters_beyond_ascii_go_in_and_come_out(run):
@@ -122,11 +124,6 @@ def test_letters_beyond_ascii_go_in_and_come_out(run):
     assert found.out.split("\n")[0] == "die Hündin"
     assert found.out.split("\n")[1] == "eine Möwe"
     assert found.out.count("\n") == 3
-
-
-def test_nothing_in_is_nothing_out(run):
-    assert called("translate", run, stdin=b"").out == ""
-    assert called("translate", run, stdin=b"\n \n").out == "\n\n"
 
 
 def test_candidates_come_with_number_and_score(run):
@@ -195,10 +192,8 @@ def test_prove_resume_names_what_differs(monkeypatch, plain_run):
         "manyheads.tasks.proofs.resume.prove", lambda *_, **__: "encoder.norm.weight in model.safetensors"
     )
     found = called("prove-resume", plain_run)
-    assert (found.code, found.out) == (
-        1,
-        "the resumed run differs, first in: encoder.norm.weight in model.safetensors\n",
-    )
+    assert found.code == 1
+    assert found.out == "the resumed run differs, first in: encoder.norm.weight in model.safetensors\n"
 
 
 # What a person gets wrong
@@ -293,6 +288,9 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
     for arguments, sentence in (
         (["evaluate", run], "nothing to score a translator on: give --source and --target, or --pairs"),
         (["evaluate", run, "--source", corpus / "valid.en", "--target", corpus / "train.de"], "25 lines"),
+        (["evaluate", run, "--source", corpus / "valid.en"], "1 source files but 0 target files"),
+        (["evaluate", run, "--text", corpus / "valid.en"], "is a translator, which is not scored with --text"),
+        (["evaluate", run, "--target", corpus / "valid.de"], "0 source files but 1 target files"),
         (["translate", run, "--beam", 0], "the beam must be at least 1"),
         (["prove-resume", run / "nowhere.toml"], "does not exist; give a recipe in TOML or a run directory"),
         (["prove-resume", run, "--steps", 1], "use at least 3"),

@@ -380,7 +380,7 @@ def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder,
     assert newest_difference(run, whole) is None
 
 
-@only("translate", "masked", "tag")
+@only("translate", "tag")
 def test_prove_resume_proves_it(trial, run):
     found = called("prove-resume", run, "--steps", 6, "--seed", 1)
     assert (found.code, found.out) == (0, NO_TENSOR_DIFFERS)

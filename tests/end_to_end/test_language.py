@@ -21,7 +21,7 @@ from manyheads.generate.sample import Sampling
 from manyheads.tasks.language.scoring import score_text
 from manyheads.text.language import LanguageTokenizer
 
-from .conftest import Result, called, newest_difference, refused, started, taught, trained
+from .conftest import Result, called, newest_difference, refused, started, taught
 
 TINY = [
     *("model.context=16", "model.width=24", "model.layers=1", "model.heads=2", "data.vocabulary=300", "data.rows=8"),
@@ -124,17 +124,13 @@ def plain(formats, tmp_path_factory) -> Path:
     return run
 
 
-@pytest.mark.parametrize("name", ["several flags", "folder", "glob", "compressed", "objects"])
-def test_the_same_text_in_another_format_is_the_same_run(formats, plain, tmp_path, name):
+@pytest.mark.parametrize("name", ["several flags", "folder", "glob", "compressed", "objects", "one of them"])
+def test_the_same_text_in_another_format_is_the_same_run_and_another_text_another(formats, plain, tmp_path, name):
     learned(tmp_path / "run", *formats[name], steps=2)
+    same = name != "one of them"
     for file in ("data/train/ids.values", "tokenizer/tokenizer.json"):
-        assert (tmp_path / "run" / file).read_bytes() == (plain / file).read_bytes()
-    assert newest_difference(plain, tmp_path / "run") is None
-
-
-def test_and_another_text_is_another_run(formats, plain, tmp_path):
-    learned(tmp_path / "run", *formats["one of them"], steps=2)
-    assert newest_difference(plain, tmp_path / "run") is not None
+        assert ((tmp_path / "run" / file).read_bytes() == (plain / file).read_bytes()) is same
+    assert (newest_difference(plain, tmp_path / "run") is None) is same
 
 
 def test_the_document_mask_matters_where_documents_meet_and_nowhere_else(formats, tmp_path):
@@ -317,20 +313,9 @@ def test_a_text_ends_before_a_stop_string(gpt, stops, expected):
     flags = ["--prompt", "the cat", "--temperature", 0, "--tokens", 60, "--stop", *stops]
     assert called("generate", gpt, *flags).out == f"the cat{expected}\n"
     assert [(each["text"], each["reason"]) for each in written(gpt, *flags)] == [(expected, "stop")]
-
-
-def test_that_some_of_those_stop_strings_cross_tokens(gpt):
     tokenizer = LanguageModel.load(gpt).tokenizer
-    tokens = [tokenizer.decode([[each]])[0] for each in tokenizer.encode([" old dog likes the young"])[0]]
-    assert "ld do" not in "|".join(tokens)
-    assert "likes the y" not in "|".join(tokens)
-
-
-@pytest.fixture(scope="module")
-def translator(files, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("translator") / "run"
-    trained(out, *files, steps=1)
-    return out
+    pieces = [tokenizer.decode([[each]])[0] for each in tokenizer.encode([" old dog likes the young"])[0]]
+    assert not any(stop in "|".join(pieces) for stop in ("ld do", "likes the y"))  # which are of several tokens
 
 
 def test_wrong_words_are_a_sentence(gpt):
@@ -347,16 +332,12 @@ def test_wrong_words_are_a_sentence(gpt):
         (["--beam", 2, "--samples", 2], "--beam finds one text for each prompt"),
         (["--beam", 2, "--stop", "a"], "--beam finds one text for each prompt"),
         (["--device", "tpu"], "'tpu' is not a device"),
+        (["--prompt", "caf\udce9"], "the text is not valid UTF-8; type it in a terminal that writes UTF-8"),  # Latin-1
         (["--prompt", "the cat " * 9], "has 19 tokens, but the model sees 16; shorten it"),
         (["--prompt", "the cat " * 9, "--beam", 2], "has 19 tokens, but the model sees 16; shorten it"),
     ):
         assert sentence in refused("generate", gpt, "--prompt", "the cat", *flags), flags
     assert "standard input, line 2: not valid UTF-8" in refused("generate", gpt, stdin=b"a\n\xff\n")
-
-
-def test_a_prompt_that_is_not_utf8_is_a_sentence(gpt):
-    sentence = refused("generate", gpt, "--prompt", "caf\udce9", "--tokens", 2)  # how Python passes on a Latin-1 é
-    assert sentence == "the text is not valid UTF-8; type it in a terminal that writes UTF-8"
 
 
 # Models of others, and ours elsewhere
@@ -442,7 +423,7 @@ def test_choices_that_were_learned_are_chosen(gpt, tmp_path):
         assert "of 4 questions" in found.out
 
 
-def test_what_cannot_be_scored_is_a_sentence(gpt, translator, tmp_path):
+def test_what_cannot_be_scored_is_a_sentence(gpt, tmp_path):
     (tmp_path / "t.txt").write_text("a\n")
     (tmp_path / "empty.txt").write_text("")
     good = '{"context": "a", "choices": ["b", "c"], "answer": 0}\n'
@@ -456,15 +437,9 @@ def test_what_cannot_be_scored_is_a_sentence(gpt, translator, tmp_path):
         (["--choices", tmp_path / "bad.jsonl"], "bad.jsonl, line 3: not a question"),
         (["--choices", tmp_path / "empty.txt"], "has no questions"),
         (["--choices", tmp_path / "good.jsonl", "--text", tmp_path / "t.txt"], "ask for different things"),
+        (["--pairs", tmp_path / "t.txt"], "a language model, which is not scored with --pairs"),
     ):
         assert sentence in refused("evaluate", gpt, *flags), flags
-    assert "is a translator, which is not scored with --text" in refused(
-        "evaluate", translator, "--text", tmp_path / "t.txt"
-    )
-    (tmp_path / "p.tsv").write_text("a\tb\n")
-    assert "a language model, which is not scored with --pairs" in refused(
-        "evaluate", gpt, "--pairs", tmp_path / "p.tsv"
-    )
 
 
 # What a person gets wrong in training

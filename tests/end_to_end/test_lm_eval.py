@@ -199,16 +199,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(runs):
 
 def test_the_command_line_is_theirs_with_one_model_more(runs, tasks, tmp_path):
     flags = ["--model", "manyheads", "--model_args", f"pretrained={runs['gpt']}", "--device", "cpu"]
-    command = [
-        sys.executable,
-        "-m",
-        "manyheads.evals.lm_eval",
-        *flags,
-        "--tasks",
-        "choosing",
-        "--include_path",
-        tasks,
-    ]
+    command = [sys.executable, "-m", "manyheads.evals.lm_eval", *flags, "--tasks", "choosing", "--include_path", tasks]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     (shown,) = re.findall(r"\|acc +\|↑ +\|([0-9.]+)\|", done.stdout)

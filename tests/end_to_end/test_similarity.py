@@ -195,7 +195,6 @@ def test_what_cannot_be_embedded_is_one_sentence(models, run, tmp_path, flags, s
         ("scored.tsv --columns sentence1 sentence2 stars", "'stars'"),
         ("pairs.tsv --pooling sum", "data.pooling is 'sum'; it can be mean, cls, max"),
         ("pairs.tsv --model {models}/gpt", "holds a language model (gpt2)"),
-        ("pairs.tsv --preset bert_huge", "there is no preset bert_huge"),
         ("pairs.tsv --set train.best_by=spearman", "use accuracy or loss"),
         ("pairs.tsv --set data.examples=1", "data.examples is 1"),
         ("pairs.tsv --set fine_tune.freeze=true", "nothing to learn"),

@@ -11,15 +11,7 @@ from helpers import SCALINGS, padded_on_a_gpu, positions, randomised
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from manyheads.models.bert import (
-    Bert,
-    BertAnswerer,
-    BertClassifier,
-    BertConfig,
-    BertEmbedder,
-    BertTagger,
-    MaskedBert,
-)
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig

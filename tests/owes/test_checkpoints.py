@@ -227,10 +227,7 @@ def test_left_over_missing_and_misshapen_tensors_are_errors(tmp_path, name):
     for change, sentence in (
         ({**whole, "extra.1.weight": torch.zeros(1)}, r"of its config has not: extra\.1\.weight"),
         ({each: whole[each] for each in whole if each != some}, f"the checkpoint has no tensor '?{some}'?, which a"),
-        (
-            {**whole, some: torch.zeros(width - 1)},
-            rf"is of shape \[{width - 1}\]; its config says \[{width}\]",
-        ),
+        ({**whole, some: torch.zeros(width - 1)}, rf"is of shape \[{width - 1}\]; its config says \[{width}\]"),
         *([] if name == "MarianMTModel" else [integers]),
     ):
         rewritten(directory, lambda _, change=change: change)

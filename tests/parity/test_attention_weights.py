@@ -179,9 +179,7 @@ def test_weights_of_what_a_beam_search_found(marian):
         lengths.add(len(before))
         real = source[row] != PIECES.pad
         found = theirs(
-            input_ids=source[row : row + 1, real],
-            decoder_input_ids=torch.tensor([before]),
-            output_attentions=True,
+            input_ids=source[row : row + 1, real], decoder_input_ids=torch.tensor([before]), output_attentions=True
         )
         seen = [each[row : row + 1, :, : len(before), real] for each in cross]
         assert_same(seen, found.cross_attentions)

@@ -10,15 +10,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
-from manyheads.models.bert import (
-    Bert,
-    BertAnswerer,
-    BertClassifier,
-    BertConfig,
-    BertEmbedder,
-    BertTagger,
-    MaskedBert,
-)
+from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.nn.embeddings import TokenEmbedding
 from manyheads.train.objectives import masked_loss
 

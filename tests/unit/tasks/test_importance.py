@@ -11,13 +11,12 @@ import torch
 from rich.console import Console
 
 from manyheads.core import log
-from manyheads.core.errors import ConfigError, DataError, ManyheadsError
+from manyheads.core.errors import ConfigError, DataError
 from manyheads.interop.directory import load_model
 from manyheads.look.heads import heads_off
 from manyheads.look.parts import attentions
 from manyheads.models.bert import BertTagger
 from manyheads.ops.attention import sdpa
-from manyheads.tasks.classify import use as classify
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.importance import (
     HeadImportance,
@@ -266,62 +265,11 @@ def test_a_score_that_a_model_has_not(models, data, name, by):
         measure_of(models[name], **data[name], by=by, device="cpu")
 
 
-OTHERS = {
-    "translator": ("--text", "--source, --target"),
-    "gpt": ("--data", "--text"),
-    "masked": ("--pairs", "--text"),
-    "classifier": ("--source", "--data"),
-    "tagger": ("--text", "--data"),
-    "embedder": ("--pairs", "--data"),
-}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_data_of_another_kind_is_refused_also_beside_the_right_one(models, data, tmp_path, name):
-    flag, wanted = OTHERS[name]
-    other = {flag[2:]: [tmp_path / "nothing"]}
-    for given in (other, {**data[name], **other}):
-        with pytest.raises(ConfigError) as refused:
-            measure_of(models[name], **given, device="cpu")
-        assert f"which is not scored with {flag}; it takes" in str(refused.value)
-        assert wanted in str(refused.value)
-
-
 @pytest.mark.parametrize("score", [float("nan"), float("inf")])
 def test_a_score_that_is_no_number_ranks_nothing(models, score):
     measure = Measure("loss", load_model(models["gpt"])[0], lambda: score)
     with pytest.raises(ConfigError, match=f"the model's loss is {score} with all its heads; there is nothing to lose"):
         rank_heads(measure)
-
-
-def test_examples_without_a_text_are_left_out_and_warned_of(models, data, tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr(classify, "warn", said.append)
-    path = tmp_path / "labels.tsv"
-    path.write_text(Path(data["classifier"]["data"][0]).read_text(encoding="utf-8") + " \tgood\n", encoding="utf-8")
-    whole = measure_of(models["classifier"], **data["classifier"], device="cpu").score()
-    assert not said
-    assert measure_of(models["classifier"], data=[path], device="cpu").score() == whole
-    assert said == [f"{path}: 1 examples with an empty text are left out"]
-
-
-@every_model
-def test_a_file_that_is_not_there_or_has_nothing_in_it_or_stands_alone(models, data, tmp_path, name):
-    given = {}
-    for kind, (path,) in data[name].items():
-        empty = tmp_path / f"{kind}{Path(path).suffix}"
-        empty.write_text("")
-        given[kind] = [str(empty)]
-    with pytest.raises(ManyheadsError):
-        measure_of(models[name], **given, device="cpu").score()
-    if name != "translator":
-        with pytest.raises(DataError, match="is not there"):
-            measure_of(models[name], **{kind: [str(tmp_path / "nothing.tsv")] for kind in given}, device="cpu")
-        return
-    with pytest.raises(DataError, match="1 source files but 0 target files"):
-        measure_of(models[name], source=data[name]["source"], device="cpu")
-    with pytest.raises(DataError, match="0 source files but 1 target files"):
-        measure_of(models[name], target=data[name]["target"], device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -330,39 +278,6 @@ def test_a_file_that_is_not_there_or_has_nothing_in_it_or_stands_alone(models, d
 def test_examples_of_another_form_are_refused(models, data, name, other):
     with pytest.raises(DataError, match=r"is of the form \w+, but the model takes the form \w+"):
         measure_of(models[name], **data[other], device="cpu")
-
-
-NOT_A_NUMBER = (
-    "sentence1\tsentence2\tscore\na dog\ta cat\t1.5\nthe cat\ta dog\tmany\n",
-    ", line 3: 'many' is not a number",
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        (
-            "classifier",
-            "text\tlabel\na dog\tgood\nthe cat\tugly\n",
-            ", line 3: the label 'ugly' is not among those of the training examples (bad, so so, good); "
-            "mend the line or add examples of it",
-        ),
-        ("of numbers", *NOT_A_NUMBER),
-        ("embedder", *NOT_A_NUMBER),
-        ("tagger", "a\tO\ndog\tB-Y\n", ", in the sentence from line 1 on: the label 'B-Y'"),
-        (
-            "embedder",
-            "text\tscore\na dog\t1.5\nthe cat\t3.5\na table\t2.0\n",
-            " is of the form text; similarity is scored on two texts and a number",
-        ),
-    ],
-)
-def test_what_the_model_cannot_be_scored_on_is_named_with_its_file_and_line(models, tmp_path, name, content, said):
-    path = tmp_path / "data.tsv"
-    path.write_text(content)
-    with pytest.raises(DataError) as refused:
-        measure_of(models[name], data=[path], device="cpu").score()
-    assert str(refused.value).startswith(f"{path}{said}")
 
 
 # As a table and a figure

@@ -396,7 +396,7 @@ def test_tokens_that_have_no_place_behind_the_text(models, name):
     [
         ("gpt", {"tokens": -1}, "-1 tokens are asked for; it must be at least 0"),
         *(
-            (name, {"tokens": tokens}, "only a language model goes on from a text; this is none")
+            (name, {"tokens": tokens}, "only a language model goes on from a text; this is none, so leave the tokens")
             for name in MAKERS
             if name not in ("gpt", "llama", "of pairs", "of numbers", "of choices")
             for tokens in (3, -1)

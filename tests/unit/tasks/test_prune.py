@@ -303,9 +303,9 @@ def test_transformers_refuses_what_it_could_only_misread(tmp_path, name):
         ("gpt", [(0, 1), (2, 0)], "there is no layer 2; the model has 2, counted from 0"),
         ("gpt", [(0, 5)], "there is no head 5 in layer 0 of self-attention, which has 5, counted from 0"),
         ("gpt", [(0, head) for head in range(5)], "all 5 heads of an attention would be removed; leave it at"),
-        ("gpt", [("cross", 0, 1)], "is not a head of this model"),
+        ("gpt", [("cross", 0, 1)], "is not a head of this model; write layer.head, such as 0.3, in Python as "),
         ("llama", [(0, 2)], "heads share a key by 2, in their order; remove those that share one together"),
-        ("translator", [(0, 1)], "is not a head of this model"),
+        ("translator", [(0, 1)], "is not a head of this model; write cross.0.3 or decoder.0.3 or encoder.0.3, in "),
     ],
 )
 def test_nothing_is_written_of_what_cannot_be_pruned(tmp_path, name, heads, said):

@@ -1,5 +1,4 @@
 import re
-import sys
 import warnings
 from itertools import pairwise
 
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyheads.core.errors import DataError, MissingExtra
+from manyheads.core.errors import DataError
 from manyheads.tasks.metrics import (
     EntityScores,
     entity_scores,
@@ -333,21 +332,3 @@ def test_the_table_of_entities_says_what_was_found():
         "ORG                      50.00 %    100.00 %     66.67 %           1",
         "PER                     100.00 %    100.00 %    100.00 %           1",
     ]
-
-
-# What is not installed
-
-
-@pytest.mark.parametrize(
-    ("module", "package", "score"),
-    [
-        ("sklearn", "scikit-learn", lambda: label_scores(sure_of([0, 1], 2), [0, 1], ["a", "b"])),
-        ("scipy", "scikit-learn", lambda: number_scores([1.0, 2.0], [1.0, 2.0])),
-        ("seqeval", "seqeval", lambda: entity_scores([["O"]], [["O"]])),
-    ],
-)
-def test_an_absent_library_is_a_sentence_with_what_to_do(monkeypatch, module, package, score):
-    score()
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=rf"needs {package}, .* pip install 'manyheads\[metrics\]'$"):
-        score()
