@@ -43,7 +43,12 @@ class FineTuning(Task):
     @classmethod
     def sized(cls, asked: Asked) -> Any:
         """A recipe with the sizes of a pre-trained model or of a preset."""
-        return cls.Recipe(model=encoder_sizes(asked.pre_trained, asked.preset))
+        if asked.pre_trained:
+            # What ends a text follows from the tokenizer.
+            return cls.Recipe(model=replace(load_encoder(Path(asked.pre_trained))[0].config, separator=None))
+        if asked.preset and asked.preset not in PRESETS:
+            raise ConfigError(f"there is no preset {asked.preset} of encoders; there are {', '.join(PRESETS)}")
+        return cls.Recipe(model=PRESETS[asked.preset or "bert_tiny"]())
 
     @classmethod
     def complete(cls, begun: Any, change: Callable[[Any], Any], asked: Asked) -> Any:
@@ -113,7 +118,16 @@ class FineTuning(Task):
 
     def body(self, pre_trained: Any) -> nn.Module:
         """The model under what stands on top, with the weights of a pre-trained one where there is one."""
-        return encoder_body(self.recipe.model, pre_trained, self.processor, pooler=self.pooler)
+        config: BertConfig = self.recipe.model
+        vocabulary = max(config.vocabulary, len(self.processor))
+        body = Bert(replace(config, vocabulary=vocabulary, separator=self.processor.separator), pooler=self.pooler)
+        if pre_trained is not None:
+            if self.pooler and pre_trained.pooler is None:
+                say("the pre-trained model has no pooler; this one begins untrained")
+            wanted = set(body.state_dict())
+            weights = {name: tensor for name, tensor in pre_trained.state_dict().items() if name in wanted}
+            body.load_state_dict(weights, strict=False)
+        return body
 
     def on_top(self, body: Any) -> nn.Module:
         """The whole model, of its body and what the stored data says."""
@@ -139,29 +153,6 @@ def label_validation(
 def percent_right(predicted: Tensor, truth: Tensor) -> float:
     """How many of a hundred are right."""
     return 100 * float((predicted == truth).sum()) / len(truth)
-
-
-def encoder_sizes(pre_trained: str | None, preset: str | None) -> BertConfig:
-    """The sizes of a pre-trained encoder, or of a preset."""
-    if pre_trained:
-        # What ends a text follows from the tokenizer.
-        return replace(load_encoder(Path(pre_trained))[0].config, separator=None)
-    if preset and preset not in PRESETS:
-        raise ConfigError(f"there is no preset {preset} of encoders; there are {', '.join(PRESETS)}")
-    return PRESETS[preset or "bert_tiny"]()
-
-
-def encoder_body(config: BertConfig, pre_trained: Bert | None, tokenizer: EncoderTokenizer, *, pooler: bool) -> Bert:
-    """An encoder by this config, with the weights of a pre-trained one where there is one."""
-    config = replace(config, vocabulary=max(config.vocabulary, len(tokenizer)), separator=tokenizer.separator)
-    body = Bert(config, pooler=pooler)
-    if pre_trained is not None:
-        if pooler and pre_trained.pooler is None:
-            say("the pre-trained model has no pooler; this one begins untrained")
-        wanted = set(body.state_dict())
-        weights = {name: tensor for name, tensor in pre_trained.state_dict().items() if name in wanted}
-        body.load_state_dict(weights, strict=False)
-    return body
 
 
 def freeze(body: nn.Module) -> None:

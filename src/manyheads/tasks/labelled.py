@@ -14,6 +14,8 @@ from manyheads.core.grouping import grouped
 from manyheads.data.batches import padded
 from manyheads.data.readers.corpus import COMPRESSED
 from manyheads.tasks.language.data import DELIMITER
+from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
+from manyheads.tasks.task import Predictor
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 
@@ -63,6 +65,13 @@ def as_number(label: str, place: str) -> float:
     if not math.isfinite(number):
         raise DataError(f"{place}: {label!r} is not a number; mend the line, or name other --columns, the number last")
     return number
+
+
+class EncoderPredictor(Predictor):
+    """A predictor whose model has an encoder for a body."""
+
+    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
+        return same_vectors(self.model.body, sentences)
 
 
 @torch.inference_mode()

@@ -291,6 +291,12 @@ class Predictor:
         found.path = Path(path)
         return found
 
+    def given(self, files: Files, flags: str = "--data, a file as it is trained on") -> Files:
+        """The files that it is scored on, without which there is nothing to do."""
+        if not files:
+            raise ConfigError(f"there is nothing to score {self.what} on: give {flags}")
+        return files
+
     def evaluate(self, asked: Any) -> str:
         """Its scores as a table to print; `asked` is what `scored_on` says."""
         raise ConfigError(f"{self.what} is not evaluated by this command")

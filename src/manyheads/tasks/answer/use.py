@@ -22,13 +22,11 @@ from manyheads.models.bert import BertAnswerer
 from manyheads.tasks.answer.data import ContextWindow, Read, Reader, asked_in, pairs_of
 from manyheads.tasks.answer.recipe import LONGEST, STRIDE, Evaluation
 from manyheads.tasks.answer.scores import AnswerScores, answer_scores, answer_table
-from manyheads.tasks.classify.use import asked_files
 from manyheads.tasks.inside.conclusions import GIVES, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, tokens_of
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import outputs_of
-from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.labelled import EncoderPredictor, outputs_of
+from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 COMPARED = 20  # stretches, the best of a context, which probabilities are shared among
@@ -49,7 +47,7 @@ class Span:
     """That of its first token to be the first and that of its last token to be the last, added up."""
 
 
-class Answerer(Predictor):
+class Answerer(EncoderPredictor):
     """An answerer that is ready to use: it points at the first and the last token of the answer.
 
     A context longer than a window is read in overlapping ones; a stretch counts as in the window where it has most
@@ -94,11 +92,17 @@ class Answerer(Predictor):
 
     def evaluate(self, asked: Evaluation) -> str:
         """Exact match and F1, as SQuAD's own evaluation counts them."""
-        return answer_table(score_questions(self, _questions(asked)))
+        return answer_table(score_questions(self, self._questions(asked)))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
-        questions = _questions(asked)
+        questions = self._questions(asked)
         return Measure("F1", self.model, lambda: score_questions(self, questions).f1, more_is_better=True)
+
+    def _questions(self, asked: Evaluation) -> list[Question]:
+        if asked.columns:
+            raise ConfigError("--columns are of tables; questions in the layout of SQuAD have none")
+        files = [read_questions(Path(name)) for name in self.given(asked.data)]
+        return [question for file in files for question in asked_in(file)]
 
     def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
         why = "this model reads a question and a text; give the text behind the question"
@@ -118,16 +122,6 @@ class Answerer(Predictor):
         answers = probabilities("answers", names, scored, likely, "first + last")
         said = "Each token is scored to be the first and the last of the answer."
         return Section(GIVES, said, [(points, answers)])
-
-    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
-        return same_vectors(self.model.body, sentences)
-
-
-def _questions(asked: Evaluation) -> list[Question]:
-    if asked.columns:
-        raise ConfigError("--columns are of tables; questions in the layout of SQuAD have none")
-    names = asked_files(asked, "a question answerer")
-    return [question for name in names for question in asked_in(read_questions(Path(name)))]
 
 
 def _checked(questions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

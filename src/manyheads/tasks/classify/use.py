@@ -24,9 +24,9 @@ from manyheads.tasks.classify.recipe import Evaluation, ExampleEvaluation
 from manyheads.tasks.inside.conclusions import concluded, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, refuse_second
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import Wrapping, as_number, outputs_of
+from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, outputs_of
 from manyheads.tasks.metrics import LabelScores, label_scores, label_table, number_scores, number_table
-from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_vectors
+from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits
 from manyheads.tasks.task import Predictor, listed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
@@ -43,7 +43,7 @@ class Label:
     """Which of the labels, or of the choices, from 0."""
 
 
-class Classifier(Predictor):
+class Classifier(EncoderPredictor):
     """A classifier that is ready to use: a model of ours, or a `…ForSequenceClassification` of BERT, GPT or Llama.
 
     What it takes is of its form: "text" takes texts, "pair" takes (text, text), "choice" takes (context, choices); one
@@ -68,8 +68,9 @@ class Classifier(Predictor):
         if self.numbers:
             return self.scores(examples)[:, 0].tolist()
         best, places = self.probabilities(examples).max(dim=1)
-        found = zip(examples, best.tolist(), places.tolist())
-        return [Label(self._name(example, place), probability, place) for example, probability, place in found]
+        names = [example[1] if self.form == "choice" else self.names for example in examples]
+        found = zip(names, best.tolist(), places.tolist())
+        return [Label(own[place], probability, place) for own, probability, place in found]
 
     def probabilities(self, examples: Sequence[Any]) -> Tensor:
         """[examples, labels], or [examples, choices] with zeros where an example has fewer; on the CPU."""
@@ -101,12 +102,9 @@ class Classifier(Predictor):
         shape = shapes.get(self.form, "(context, choices)")
         raise ConfigError(f"{example!r:.60} is given where this classifier takes {shape}")
 
-    def _name(self, example: Any, place: int) -> str:
-        return example[1][place] if self.form == "choice" else self.names[place]
-
     def evaluate(self, asked: Evaluation) -> str:
         """Accuracy, F1, confusion and calibration of labels; correlation and error of numbers; accuracy of choices."""
-        inputs, truth = self._labelled(example_files(asked, "a classifier"))
+        inputs, truth = self._labelled(example_files(self, asked))
         if asked.plot and not self.names:
             raise ConfigError(
                 "--plot draws how far the probabilities of labels can be trusted; this model has no labels"
@@ -150,7 +148,7 @@ class Classifier(Predictor):
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """Of labels their negative log-likelihood, of numbers the squared error."""
-        inputs, truth = self._labelled(example_files(asked, "a classifier"))
+        inputs, truth = self._labelled(example_files(self, asked))
 
         def loss() -> float:
             if self.numbers:
@@ -179,8 +177,9 @@ class Classifier(Predictor):
         return concluded(said, probabilities("labels", list(self.names), output[0], chances, formula))
 
     def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
-        body = self.model.body
-        return same_vectors(body, sentences) if isinstance(self.model, BertClassifier) else same_decoder_logits(body)
+        if isinstance(self.model, BertClassifier):
+            return super().selfcheck(sentences, beam)
+        return same_decoder_logits(self.model.body)
 
 
 def wrapped_forward(predictor: Predictor, text: str, second: str | None, most: int) -> ForwardPass:
@@ -191,20 +190,13 @@ def wrapped_forward(predictor: Predictor, text: str, second: str | None, most: i
     return one_forward(predictor.model, row, texts)
 
 
-def example_files(asked: ExampleEvaluation, who: str) -> list[ExampleFile]:
+def example_files(predictor: Predictor, asked: ExampleEvaluation) -> list[ExampleFile]:
     """The examples of files, or of the dev part of folders; those without a text are left out, and counted."""
-    files = [read_examples(Path(name), asked.columns, "dev") for name in asked_files(asked, who)]
+    files = [read_examples(Path(name), asked.columns, "dev") for name in predictor.given(asked.data)]
     for file in files:
         if file.empty:
             warn(f"{file.path}: {len(file.empty):,} examples with an empty text are left out")
     return files
-
-
-def asked_files(asked: ExampleEvaluation, who: str) -> tuple[str, ...]:
-    """The files that a model is scored on."""
-    if not asked.data:
-        raise ConfigError(f"there is nothing to score {who} on: give --data, a file as it is trained on")
-    return asked.data
 
 
 def numbers_of(files: list[ExampleFile]) -> list[float]:

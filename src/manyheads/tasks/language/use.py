@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.documents import find_texts, read_documents
+from manyheads.data.readers.documents import Piece, find_texts, read_documents
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps, prompt_steps
@@ -240,12 +240,14 @@ class LanguageModel(Predictor):
         if asked.choices:
             questions = scoring.read_choice_questions(Path(asked.choices))
             return scoring.choice_table(scoring.score_choices(self, questions))
-        documents = read_documents(find_texts(_asked_text(asked)), asked.field)
-        return scoring.text_table(scoring.score_text(self, documents, stride=asked.stride))
+        return scoring.text_table(scoring.score_text(self, self._documents(asked), stride=asked.stride))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
-        documents = list(read_documents(find_texts(_asked_text(asked)), asked.field))
+        documents = list(self._documents(asked))
         return Measure("loss", self.model, lambda: scoring.score_text(self, documents).loss)
+
+    def _documents(self, asked: Evaluation) -> Iterator[Piece]:
+        return read_documents(find_texts(self.given(asked.text, "--text, or --choices")), asked.field)
 
     def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
         """A text, and behind it what the model goes on with."""
@@ -279,12 +281,6 @@ class LanguageModel(Predictor):
             return torch.where(torch.isin(ids, ends), self.special.stop, ids)
 
         return choose
-
-
-def _asked_text(asked: Evaluation) -> tuple[str, ...]:
-    if not asked.text:
-        raise ConfigError("there is nothing to score a language model on: give --text, or --choices")
-    return asked.text
 
 
 PREDICTOR = LanguageModel

@@ -19,10 +19,10 @@ from manyheads.models.bert import MaskedBert
 from manyheads.tasks.inside.conclusions import candidates, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long
 from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.labelled import EncoderPredictor
 from manyheads.tasks.masked.data import batches_of, longest_sentence
 from manyheads.tasks.masked.recipe import Evaluation
-from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 ROWS = 32  # of a text that is scored, in one batch
@@ -37,7 +37,7 @@ class Guess:
     probability: float
 
 
-class Filler(Predictor):
+class Filler(EncoderPredictor):
     """A masked language model that is ready to use: of ours, or a `BertForMaskedLM` or `BertForPreTraining`."""
 
     what = "a masked language model"
@@ -89,7 +89,7 @@ class Filler(Predictor):
 
     def evaluate(self, asked: Evaluation) -> str:
         """How many hidden words of texts are guessed, and how well it is told what follows."""
-        scores = score_masked(self, _asked_text(asked), asked.field)
+        scores = score_masked(self, self.given(asked.text, "--text"), asked.field)
         lines = [
             f"hidden words guessed  {scores['accuracy']:7.2f} %",
             f"loss                  {scores['loss']:7.4f}   nats by hidden word",
@@ -99,7 +99,7 @@ class Filler(Predictor):
         return "\n".join(lines)
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
-        names = _asked_text(asked)
+        names = self.given(asked.text, "--text")
         find_texts(names)
         return Measure("loss", self.model, lambda: score_masked(self, names, asked.field)["loss"])
 
@@ -119,15 +119,6 @@ class Filler(Predictor):
         ]
         said = "The state of each hidden word goes through one more layer, g = LayerNorm(activation(x W + b)), and is "
         return concluded(f"{said}compared with every token: g Eᵀ + b.", *grids)
-
-    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
-        return same_vectors(self.model.body, sentences)
-
-
-def _asked_text(asked: Evaluation) -> tuple[str, ...]:
-    if not asked.text:
-        raise ConfigError("there is nothing to score a masked language model on: give --text")
-    return asked.text
 
 
 def score_masked(filler: Filler, names: Sequence[str], field: str | None = None) -> dict[str, float]:

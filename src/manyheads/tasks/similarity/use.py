@@ -22,11 +22,10 @@ from manyheads.tasks.classify.use import example_files, numbers_of, wrapped_forw
 from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import Wrapping
+from manyheads.tasks.labelled import EncoderPredictor, Wrapping
 from manyheads.tasks.metrics import NumberScores, number_scores, number_table
-from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
 from manyheads.tasks.similarity.recipe import Evaluation
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 TEXTS_AT_ONCE = 8_192
@@ -34,7 +33,7 @@ TEXTS_AT_ONCE = 8_192
 CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE = 2_048, 65_536
 
 
-class Embedder(Predictor):
+class Embedder(EncoderPredictor):
     """A model that gives each text a vector; texts that mean the same have vectors with a cosine near 1."""
 
     what = "an embedder"
@@ -121,12 +120,22 @@ class Embedder(Predictor):
 
     def evaluate(self, asked: Evaluation) -> str:
         """Correlation of cosines with scores; a cosine is on no scale of scores, so that there is no error."""
-        return number_table(score_pairs(self, *_scored_pairs(asked)), error=False)
+        return number_table(score_pairs(self, *self._scored_pairs(asked)), error=False)
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
-        pairs = _scored_pairs(asked)
+        pairs = self._scored_pairs(asked)
         spearman = lambda: 100 * score_pairs(self, *pairs).spearman  # noqa: E731
         return Measure("Spearman", self.model, spearman, more_is_better=True)
+
+    def _scored_pairs(self, asked: Evaluation) -> tuple[list[tuple[str, str]], list[float]]:
+        """Pairs of texts and their numbers."""
+        files = example_files(self, asked)
+        for file in files:
+            if file.form != "pair":
+                raise DataError(
+                    f"{file.path} is of the form {file.form}; similarity is scored on two texts and a number"
+                )
+        return [(each.texts[0], each.texts[1]) for file in files for each in file.examples], numbers_of(files)
 
     def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
         return wrapped_forward(self, text, second, self.longest)
@@ -139,18 +148,6 @@ class Embedder(Predictor):
         made = formula[self.model.pooling] + (", divided by its length" if self.model.normalised else "")
         grid = of_numbers("vector", numbers, [""], columns, formula=made, note=note)
         return concluded("One vector stands for the whole text.", grid)
-
-    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
-        return same_vectors(self.model.body, sentences)
-
-
-def _scored_pairs(asked: Evaluation) -> tuple[list[tuple[str, str]], list[float]]:
-    """Pairs of texts and their numbers."""
-    files = example_files(asked, "an embedder")
-    for file in files:
-        if file.form != "pair":
-            raise DataError(f"{file.path} is of the form {file.form}; similarity is scored on two texts and a number")
-    return [(each.texts[0], each.texts[1]) for file in files for each in file.examples], numbers_of(files)
 
 
 def _texts(texts: Sequence[str]) -> list[str]:

@@ -13,16 +13,14 @@ from manyheads.data.readers.columns import TaggedSentence, read_columns
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertTagger
-from manyheads.tasks.classify.use import asked_files
 from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_second
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import outputs_of
+from manyheads.tasks.labelled import EncoderPredictor, outputs_of
 from manyheads.tasks.metrics import EntityScores, entity_scores, entity_table
-from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
 from manyheads.tasks.tag.data import Windowing, refuse_unknown
 from manyheads.tasks.tag.recipe import Evaluation
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 
@@ -35,7 +33,7 @@ class Tag:
     probability: float
 
 
-class Tagger(Predictor):
+class Tagger(EncoderPredictor):
     """A tagger that is ready to use: a model of ours, or a `BertForTokenClassification`.
 
     A label is read at the first piece of each word. A sentence longer than the model reads is taken in overlapping
@@ -56,11 +54,11 @@ class Tagger(Predictor):
 
         A string is split at white space, a list is taken as words.
         """
-        words = self._words(sentences)
-        return [
-            [Tag(word, self.names[place], probability) for word, probability, place in zip(row, *_best(found))]
-            for row, found in zip(words, self.probabilities(words))
-        ]
+        words, found = self._words(sentences), []
+        for row, probabilities in zip(words, self.probabilities(words)):
+            best = zip(row, *(each.tolist() for each in probabilities.max(dim=1)))
+            found.append([Tag(word, self.names[place], probability) for word, probability, place in best])
+        return found
 
     def probabilities(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[Tensor]:
         """[words, labels] of each sentence; on the CPU."""
@@ -90,7 +88,7 @@ class Tagger(Predictor):
 
     def _tagged(self, asked: Evaluation) -> list[TaggedSentence]:
         """The sentences of files whose labels the tagger has."""
-        found = {name: read_columns(Path(name), asked.columns) for name in asked_files(asked, "a tagger")}
+        found = {name: read_columns(Path(name), asked.columns) for name in self.given(asked.data)}
         for name, sentences in found.items():
             refuse_unknown(name, sentences, self.names, "the model")
         return [sentence for sentences in found.values() for sentence in sentences]
@@ -108,14 +106,6 @@ class Tagger(Predictor):
         words = read.texts[0].split()
         grid = Grid("labels", cells, words, ["label", "probability"], shades, "softmax(x W + b)")
         return concluded("The label of a word is read at its first piece.", grid)
-
-    def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
-        return same_vectors(self.model.body, sentences)
-
-
-def _best(probabilities: Tensor) -> tuple[list[float], list[int]]:
-    highest, places = probabilities.max(dim=1)
-    return highest.tolist(), places.tolist()
 
 
 def score_tags(tagger: Tagger, sentences: list[TaggedSentence], *, path: str | Path = "the sentences") -> EntityScores:

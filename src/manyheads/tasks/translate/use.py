@@ -27,6 +27,7 @@ from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, to
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
 from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
 from manyheads.train.objectives import translation_loss
 
@@ -148,9 +149,7 @@ def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
     refuse_fields(asked.fields)
     if not (asked.pairs or asked.source or asked.target):
         raise ConfigError("there is nothing to score a translator on: give --source and --target, or --pairs")
-    sources, targets, pairs = ([Path(name) for name in names] for names in (asked.source, asked.target, asked.pairs))
-    fields = (asked.fields[0], asked.fields[1]) if asked.fields else None
-    found = list(read_pairs(sources=sources, targets=targets, pairs=pairs, fields=fields))
+    found = list(reader_of(asked.source, asked.target, asked.pairs, asked.fields)())
     if not found:
         raise DataError("the test set has no sentences")
     return found
