@@ -1,10 +1,15 @@
 """Fixtures that several tests share."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
+
+# A job that a shell starts in the background ignores Ctrl-C, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
