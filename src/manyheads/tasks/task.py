@@ -126,7 +126,7 @@ class Asked:
     pre_trained: str | None
 
     def names(self, section: str, field: str) -> bool:
-        """Whether somebody set a field himself."""
+        """Whether somebody asked for a value of this field."""
         assigned = any(each.partition("=")[0].strip() == f"{section}.{field}" for each in self.assignments)
         return assigned or any(field in place.get(section, {}) for place in (self.table, self.flags))
 
@@ -256,7 +256,7 @@ class Task:
 
 
 class Predictor:
-    """A trained model with its processor, ready to use: what a user calls, and what looks at it for him.
+    """A trained model with its processor, ready to use: what a user calls, and what others look into it by.
 
     A task may leave out what it has no use for; it is then refused with a sentence.
     """
