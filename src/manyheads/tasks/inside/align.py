@@ -14,7 +14,7 @@ from manyheads.core.errors import DataError
 from manyheads.data.readers.corpus import Pair, read_lines
 from manyheads.data.sample import AlignedPair, sample_alignments
 from manyheads.look.alignment import Links, LinkScores, Reading, parse_links, score_links, strongest, word_weights
-from manyheads.look.parts import attentions, refuse_unknown
+from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.nn.parts import Part
 from manyheads.tasks.translate.use import Translator

@@ -11,8 +11,8 @@ from torch import Tensor
 from manyheads.core.errors import ConfigError
 from manyheads.look.figures import grid_table, head_grid, heat_map, lines
 from manyheads.look.grid import GRID_CSS, Grid, as_html, of_numbers
+from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.page import Page, build_page
-from manyheads.look.parts import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.look.residuals import lens, reader, recorded_residuals, residual_norms
 from manyheads.look.rollout import cross_rollout, rollout
