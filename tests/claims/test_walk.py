@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from manyheads.look import lectures
 from manyheads.look.grid import Grid
-from manyheads.look.lectures import lecture_walk, numbers_of
+from manyheads.look.lectures import lecture_walk
 from manyheads.look.walk import Walk
 from manyheads.ops.attention import attention_weights, reference
 
-QUERIES, KEYS, TOKENS = (each.double()[None, None] for each in (lectures.QUERIES, lectures.KEYS, lectures.TOKENS))
-LOOK_BACK = {"mask": lectures.LOOK_BACK}
+QUERIES = torch.tensor([[[[-1.0, -2.5], [4.0, 3.0]]]]).double()
+KEYS = torch.tensor([[[[-2.0, -4.0], [-2.5, -0.5], [4.5, 2.5]]]]).double()
+TOKENS = torch.tensor([[[[1.0, 1.0], [-1.0, -2.5], [4.0, 3.0], [2.0, -3.0]]]]).double()
+LOOK_BACK = {"mask": torch.ones(4, 4, dtype=torch.bool).tril()}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,8 @@ def cut(found: torch.Tensor, digits: int) -> list[list[str]]:
 
 
 def test_the_scores_are_the_slide_s(walk):
-    assert only(walk, 0, "scores").cells == lectures.SCORES == rounded(QUERIES @ KEYS.mT, 2)
+    printed = [["12.00", "3.75", "-10.75"], ["-20.00", "-11.50", "25.50"]]
+    assert only(walk, 0, "scores").cells == printed == rounded(QUERIES @ KEYS.mT, 2)
     assert only(walk, 0, "scores").rows == ["die", "Katze"]
     assert only(walk, 0, "scores").columns == ["the", "cat", "danced"]
 
@@ -82,7 +84,7 @@ def test_the_slide_s_output_is_cut_and_no_product_of_the_weights_it_prints(walk)
     by_three = reference(QUERIES, KEYS, KEYS, scale=1 / 3)
     assert slide.cells == cut(by_three, 2)
     assert all(cell != other for cells in zip(slide.cells, rounded(by_three, 2)) for cell, other in zip(*cells))
-    printed = numbers_of(lectures.WEIGHTS) @ lectures.KEYS.numpy()
+    printed = numbers(side_by_side(walk, 0, "weights")[1]) @ KEYS[0, 0].numpy()
     assert np.allclose(printed, [[-2.03, -3.79], [4.455, 2.475]])
     assert all(said in slide.note for said in ("-2.0269", "-3.7867", "4.499967", "2.499985", "-3.79", "4.455", "2.475"))
     assert rounded(by_three, 4)[0] == ["-2.0269", "-3.7867"]
@@ -98,10 +100,10 @@ def test_the_slide_s_sums_for_the_output_mix_the_two_queries(walk):
         return sum(math.prod(each) for each in factors)
 
     found = [worked_out(cell) for cell in sums.cells[0]]
-    weights, values = numbers_of(lectures.WEIGHTS), lectures.KEYS.numpy()
+    weights, values = numbers(side_by_side(walk, 0, "weights")[1]), KEYS[0, 0].numpy()
     assert found == pytest.approx([weights[0] @ values[:, 0], weights[1] @ values[:, 1]])
     assert found == pytest.approx([-2.03, 2.475])
-    printed = numbers_of(lectures.OUT)
+    printed = numbers(side_by_side(walk, 0, "output")[1])
     assert abs(printed - found[0]).min() > 0.005
     assert abs(printed - found[1]).min() > 0.005
 
@@ -110,9 +112,8 @@ def test_the_slide_s_sums_for_the_output_mix_the_two_queries(walk):
 
 
 def test_the_masked_example_s_scores_are_the_slide_s(walk):
-    found = rounded(TOKENS @ TOKENS.mT, 4)
-    assert found == lectures.MASKED_SCORES
-    assert np.array_equal(numbers(only(walk, 1, "scores")), numbers_of(lectures.MASKED_SCORES))
+    printed = [[2.0, -3.5, 7.0, -1.0], [-3.5, 7.25, -11.5, 5.5], [7.0, -11.5, 25.0, -1.0], [-1.0, 5.5, -1.0, 13.0]]
+    assert numbers(only(walk, 1, "scores")).tolist() == printed == (TOKENS @ TOKENS.mT)[0, 0].tolist()
     assert only(walk, 1, "scores").rows == ["<s>", "die", "Katze", "tanzte"]  # and not tantze
 
 
@@ -125,11 +126,11 @@ def test_the_masked_example_is_divided_by_its_four_keys_too(walk):
 
 def test_the_slide_masks_what_it_scaled_and_not_what_its_pseudo_code_masks(walk):
     ours, slide = side_by_side(walk, 1, "masked")
-    assert (np.isneginf(numbers(ours)) == ~lectures.LOOK_BACK.numpy()).all()
-    scaled = numbers_of(lectures.MASKED_SCALED)
-    expected = np.where(lectures.LOOK_BACK.numpy(), scaled, -1e9)
+    assert (np.isneginf(numbers(ours)) == ~LOOK_BACK["mask"].numpy()).all()
+    scaled = numbers(side_by_side(walk, 1, "scaled")[1])
+    expected = np.where(LOOK_BACK["mask"].numpy(), scaled, -1e9)
     assert np.array_equal(numbers(slide), expected)
-    assert not np.array_equal(expected[3], numbers_of(lectures.MASKED_SCORES)[3])
+    assert not np.array_equal(expected[3], numbers(only(walk, 1, "scores"))[3])
 
 
 def test_the_slide_s_masked_weights_are_of_unscaled_scores(walk):
@@ -153,16 +154,16 @@ def test_the_slide_s_masked_output_is_of_unscaled_scores(walk):
 
 
 def test_the_products_31_and_1_are_the_slide_s(walk):
-    assert numbers(only(walk, 2, "products")).tolist() == numbers_of(lectures.PRODUCTS).tolist() == [[31.0, 1.0]]
+    assert numbers(only(walk, 2, "products")).tolist() == [[31.0, 1.0]]
 
 
 def test_0_6_and_0_05_and_0_1_and_0_25_are_no_softmax_of_95_13_35_72_at_any_scale(walk):
-    scores, drawn = numbers_of(lectures.DRAWN_SCORES)[:, 0], numbers_of(lectures.DRAWN_WEIGHTS)[:, 0]
+    slide = only(walk, 3, "on the slide")
+    scores, drawn = numbers(only(walk, 3, "scaled scores, on the slide"))[:, 0], numbers(slide)[:, 0]
     assert numbers(only(walk, 3, "weights"))[:, 0].tolist() == [1.0, 0.0, 0.0, 0.0]
     # A softmax of scores / s has log ratios of differences / s.
     scales = (scores[0] - scores[1:]) / np.log(drawn[0] / drawn[1:])
     assert scales.round(1).tolist() == [33.0, 33.5, 26.3]
-    slide = only(walk, 3, "on the slide")
     assert "33.0" in slide.note
     assert "26.3" in slide.note
     near = only(walk, 3, "weights of unit variance")

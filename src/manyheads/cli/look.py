@@ -145,15 +145,18 @@ def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, 
 
 
 def _positions(kinds: str, model: Path | None, files: dict) -> None:
-    from manyheads.tasks.inside.positions import draw_positions, position_arrays
+    from manyheads.look.drawing import save_figure
+    from manyheads.look.figures import draw_studies
+    from manyheads.tasks.inside.positions import studies
 
     if files[".html"]:
         raise ConfigError("--positions are a figure; give --png, --svg or --json")
     named = [kind.strip() for kind in kinds.split(",") if kind.strip()]
     if not any(files.values()):
         files = _checked({**files, ".png": Path("positions.png")})
-    options: dict[str, Any] = {"kinds": named, "model": model}
-    _write(files, lambda path: draw_positions(out=path, **options), lambda: position_arrays(**options))
+    found = studies(named, model=model)
+    arrays = {each.name: each.arrays() for each in found}
+    _write(files, lambda path: save_figure(draw_studies(found), path), lambda: arrays)
 
 
 def _print(grid: Any) -> None:

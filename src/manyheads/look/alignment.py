@@ -32,16 +32,6 @@ class Reading:
         return f"layer {self.layer}, {'all heads' if self.head is None else f'head {self.head}'}"
 
 
-def readings(heads: Sequence[Sequence[int]]) -> list[Reading]:
-    """Every way to read layers with these heads; means before single heads, plain before shifted."""
-    return [
-        Reading(layer, head, shifted)
-        for shifted in (False, True)
-        for layer, numbers in enumerate(heads)
-        for head in (None, *numbers)
-    ]
-
-
 def word_weights(
     weights_LHQK: Sequence[np.ndarray], target_words: Sequence[int], source_words: Sequence[int], reading: Reading
 ) -> np.ndarray:
@@ -84,7 +74,7 @@ class LinkScores:
 
     @property
     def error_rate(self) -> float:
-        """0 where every sure link is found and every link found is possible, 1 where none is."""
+        """1 - (|A∩S| + |A∩P|) / (|A| + |S|) of links found A, sure S and possible P: from 0, all right, to 1."""
         asked = self.found + self.sure
         return 1 - (self.found_sure + self.found_possible) / asked if asked else 0.0
 
@@ -105,11 +95,6 @@ def score_links(found: Sequence[Links], sure: Sequence[Links], possible: Sequenc
     for links, plain, others in zip(found, sure, possible, strict=True):
         counts.append((len(links), len(plain), len(links & plain), len(links & (plain | others))))
     return LinkScores(*map(sum, zip(*counts)))
-
-
-def alignment_error_rate(found: Sequence[Links], sure: Sequence[Links], possible: Sequence[Links]) -> float:
-    """1 - (|A∩S| + |A∩P|) / (|A| + |S|) over a corpus, of links found A, sure S and possible P."""
-    return score_links(found, sure, possible).error_rate
 
 
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:

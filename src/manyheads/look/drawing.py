@@ -60,20 +60,15 @@ def drawing(own: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
         yield
 
 
-def refuse_ending(path: Path) -> None:
-    """Pictures are .png or .svg."""
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"the picture {path} must end in .png or .svg")
-
-
 def save_figure(drawn: "Axes | Figure", path: Path, own: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Writes a figure, or the one that axes are in, whole or not at all; its ending chooses the format."""
-    refuse_ending(path)
+    kind = path.suffix.lower()[1:]
+    if kind not in ("png", "svg"):
+        raise ConfigError(f"the picture {path} must end in .png or .svg")
     written = BytesIO()
     with drawing(own):
         # Axes may be in a figure within a figure; the outermost one is its own.
         whole: Any = drawn.figure.figure  # type: ignore
-        kind = path.suffix.lower()[1:]
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             whole.savefig(written, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)

@@ -5,7 +5,7 @@ import re
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import sqrt
@@ -176,22 +176,14 @@ def _packed(views: Sequence[View], room: int) -> tuple[int | None, list[str]]:
     """A block for each layer of each view, and in how many steps; the finest that fit into the room are taken."""
     exact = sum(view.weights.size for view in views) <= EXACT_WEIGHTS
     for levels in (None,) if exact else LEVELS:
-        blocks, left = [], room
-        for block in _blocks(views, levels):
-            blocks.append(block)
-            left -= len(block)
-            if left < 0 and levels not in (None, LEVELS[-1]):
-                break
-        else:
-            return levels, blocks
-    raise AssertionError("the coarsest steps are always taken")
-
-
-def _blocks(views: Sequence[View], levels: int | None) -> Iterator[str]:
-    for number, view in enumerate(views):
-        for layer, weights in enumerate(view.weights):
-            content = _block(encoded(weights, levels))
-            yield f'<script type="application/octet-stream" id="weights-{number}-{layer}">{content}</script>'
+        blocks = [
+            f'<script type="application/octet-stream" id="weights-{number}-{layer}">{_block(content)}</script>'
+            for number, view in enumerate(views)
+            for layer, content in enumerate(encoded(weights, levels) for weights in view.weights)
+        ]
+        if sum(map(len, blocks)) <= room:
+            break
+    return levels, blocks
 
 
 def _thumbnails(weights: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import warn
+from manyheads.look.heads import attentions, of_heads, refuse_unknown
 from manyheads.look.joining import Joined
-from manyheads.look.parts import attentions, of_heads, refuse_unknown
 from manyheads.nn.cache import Cache
 from manyheads.nn.parts import Part
 from manyheads.ops.attention import Kernel, attention_weights

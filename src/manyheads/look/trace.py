@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from manyheads.look.parts import of_heads
+from manyheads.look.heads import of_heads
 from manyheads.nn.parts import Part
 from manyheads.nn.positions import Positions
 from manyheads.ops.attention import attention_weights

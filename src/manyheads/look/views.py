@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.parts import TITLES
+from manyheads.look.heads import TITLES
 from manyheads.look.record import Recording
 from manyheads.nn.parts import attention_kind
 

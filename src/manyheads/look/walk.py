@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import zip_longest
+from string import Template
 from textwrap import wrap
 
 from rich.cells import cell_len
@@ -13,7 +14,7 @@ from manyheads.look.grid import FILES, GRID_CSS, WIDTH, Grid, as_html, as_text, 
 
 BETWEEN = 6  # columns of a terminal between two matrices side by side
 
-PAGE_CSS, WALK_CSS = ((FILES / name).read_text(encoding="utf-8").strip() for name in ("walk_page.css", "walk.css"))
+PAGE, WALK_CSS = ((FILES / name).read_text(encoding="utf-8") for name in ("walk.html", "walk.css"))
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,14 @@ class Walk:
 
     def html(self) -> str:
         """A page of its own, which asks nothing of the network, in the colours of the reader's choice."""
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{escape(visible(self.title))}</title><style>{PAGE_CSS}</style></head>"
-            f"<body>{self._repr_html_()}</body></html>\n"
-        )
+        return Template(PAGE).substitute(title=_escaped(self.title), content=self._repr_html_())
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         sections = list(enumerate(self.sections, start=1))
         links = "".join(f'<li><a href="#step-{number}">{_escaped(each.title)}</a></li>' for number, each in sections)
         parts = [
-            f"<style>{GRID_CSS}\n{WALK_CSS}</style>",
+            f"<style>{GRID_CSS}\n{WALK_CSS.strip()}</style>",
             f"<h1>{_escaped(self.title)}</h1><p>{_escaped(self.introduction)}</p><nav><ol>{links}</ol></nav>",
         ]
         for number, section in sections:

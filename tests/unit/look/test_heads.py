@@ -12,8 +12,7 @@ from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import greedy
 from manyheads.generate.prompts import PromptSteps, WholePromptSteps
 from manyheads.generate.steps import CachedSteps, SpecialIds, WholeSteps
-from manyheads.look.heads import head_named, heads_off
-from manyheads.look.parts import attentions
+from manyheads.look.heads import attentions, head_named, heads_off
 from manyheads.look.record import recorded_attention
 from manyheads.models.bert import MaskedBert
 from manyheads.ops.attention import sdpa

@@ -14,8 +14,7 @@ from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps
 from manyheads.generate.steps import CachedSteps, SpecialIds
 from manyheads.look import record
-from manyheads.look.heads import heads_off
-from manyheads.look.parts import attentions
+from manyheads.look.heads import attentions, heads_off
 from manyheads.look.record import recorded_attention
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache

@@ -81,7 +81,8 @@ def test_a_batch_changes_nothing_and_blank_sides_are_empty(translator, monkeypat
 
 def test_every_reading_reads_something_else(translator):
     readings = all_readings(translator)
-    assert len(readings) == 2 * (1 + 3) * 2
+    assert len(set(readings)) == len(readings) == 2 * (1 + 3) * 2
+    assert readings[:5] == [Reading(0), Reading(0, 0), Reading(0, 1), Reading(0, 2), Reading(1)]
     found = {next(align(translator, PAIRS[:1], reading)).weights.tobytes() for reading in readings}
     assert len(found) == len(readings)
     default = next(align(translator, PAIRS[:1])).weights

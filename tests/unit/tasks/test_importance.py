@@ -13,8 +13,7 @@ from rich.console import Console
 from manyheads.core import log
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.interop.directory import load_model
-from manyheads.look.heads import heads_off
-from manyheads.look.parts import attentions
+from manyheads.look.heads import attentions, heads_off
 from manyheads.models.bert import BertTagger
 from manyheads.ops.attention import sdpa
 from manyheads.tasks.classify.use import Classifier

@@ -31,6 +31,10 @@ def labels(tokenizer, ids: list[int]) -> list[str]:
     return [piece or "␣" for piece in tokenizer.pieces(ids)]
 
 
+def lens_of(inside):
+    return tables(inside, "lens", None)[0]
+
+
 def usual_second(name: str) -> str | None:
     """An answerer is asked about a text; the others read one."""
     return SECOND if name == "answerer" else None
@@ -127,7 +131,7 @@ def test_a_word_that_no_token_stands_for_is_shown_by_its_number(tmp_path):
     """Models often have more rows than their tokenizer has tokens."""
     unknown = len(LANGUAGE) + 1
     path = saved(tmp_path / "model", ending(gpt(tied=False, vocabulary=unknown + 2), unknown))
-    assert set(look_inside(path, TEXT, device="cpu").grid("logit lens").cells[-1]) == {f"<{unknown}>"}
+    assert set(lens_of(look_inside(path, TEXT, device="cpu")).cells[-1]) == {f"<{unknown}>"}
 
 
 def test_a_chat_model_stops_at_each_of_its_ends(tmp_path):
@@ -166,7 +170,7 @@ def test_a_word_that_is_hidden_is_read_as_hidden(models):
     inside = look_inside(models["masked"], hidden, device="cpu")
     place = inside.view().rows.index("[MASK]")
     ((guesses,),) = Filler.load(models["masked"], device="cpu")([hidden], 1)
-    grid = inside.grid("logit lens")
+    grid = lens_of(inside)
     assert grid.cells[-1][place] == guesses[0].word
     assert grid.shades[-1, place] == pytest.approx(guesses[0].probability, abs=1e-5)
 
@@ -233,11 +237,11 @@ def test_the_last_row_of_the_lens_is_what_the_model_says_next(models, name):
     if name == "translator":
         source, target = tokenizer.encode([TEXT, second])
         logits = model(torch.tensor([source]), torch.tensor([[tokenizer.start, *target[:-1]]]))[0]
-        assert inside.grid("logit lens").columns == inside.view("decoder").rows
+        assert lens_of(inside).columns == inside.view("decoder").rows
     else:
         row = tokenizer.wrapped(tokenizer.encode([TEXT])[0]) if name == "masked" else tokenizer.encode([TEXT])[0]
         logits = model(torch.tensor([row]))[0]
-    grid = inside.grid("logit lens")
+    grid = lens_of(inside)
     best = logits.softmax(dim=-1).max(dim=-1)
     assert grid.cells[-1] == labels(tokenizer, best.indices.tolist())
     np.testing.assert_allclose(grid.shades[-1], best.values, atol=1e-5)
@@ -252,7 +256,7 @@ def test_norms_are_the_lengths_of_the_states(models):
     with torch.inference_mode():
         ids = torch.tensor([LANGUAGE.encode([TEXT])[0]])
         first = model.positions.add(model.embedding(ids), 0)[0].norm(dim=-1)
-    grid = inside.grid("residual norms")
+    grid = tables(inside, "norms", None)[0]
     np.testing.assert_allclose([float(cell) for cell in grid.cells[0]], first, atol=0.051)
     assert grid.columns == inside.view().rows
     assert len(grid.rows) == 3
@@ -262,15 +266,15 @@ def test_norms_are_the_lengths_of_the_states(models):
     translator = look_inside(models["translator"], TEXT, SECOND, device="cpu")
     titles = [grid.title for grid in translator.grids if grid.title.startswith("Residual")]
     assert titles == ["Residual norms of the encoder", "Residual norms of the decoder"]
-    assert translator.grid("residual norms of the encoder").columns == translator.view("encoder").rows
-    assert translator.grid("residual norms of the decoder").columns == translator.view("decoder").rows
+    assert tables(translator, "norms", "encoder")[0].columns == translator.view("encoder").rows
+    assert tables(translator, "norms", "decoder")[0].columns == translator.view("decoder").rows
 
 
 @every_model
 def test_there_is_a_line_of_statistics_for_each_head_of_each_kind(models, name):
     inside = look_inside(models[name], TEXT, usual_second(name), device="cpu")
     for view in inside.views:
-        grid = inside.grid(f"heads of {view.title}")
+        grid = tables(inside, "heads", view.kind)[0]
         layers, heads = view.weights.shape[:2]
         assert grid.rows == [f"layer {layer} head {head}" for layer in range(layers) for head in range(heads)]
         assert ("previous" in grid.columns) == (view.kind != "cross")
@@ -297,7 +301,7 @@ def test_only_what_is_asked_for_is_recorded(models, monkeypatch, layer, head):
     assert inside.rollouts == []
     with pytest.raises(ConfigError, match="name neither a layer nor a head"):
         inside.rollout()
-    assert inside.grid("logit lens")  # which needs no weights
+    assert lens_of(inside)  # which needs no weights
     translator = look_inside(models["translator"], TEXT, layer=2, head=1, device="cpu")
     found = [(view.kind, view.layers, view.heads) for view in translator.views]
     assert found == [("cross", [2], [1]), ("decoder", [2], [1])]  # a layer that only the decoder has
@@ -320,7 +324,8 @@ def test_a_head_that_was_removed_is_shown_as_one_that_looks_nowhere(models, prun
     np.testing.assert_allclose(view.weights[0, [0, 2]], whole.weights[0, [0, 2]], atol=1e-6)
     assert view.weights[1, 1].any()
     assert not any(view.weights[place].any() for place in ((0, 1), (1, 0), (1, 2)))
-    looks = dict(zip(inside.grid("heads").rows, (row[0] for row in inside.grid("heads").cells)))
+    (grid,) = tables(inside, "heads", None)
+    looks = dict(zip(grid.rows, (row[0] for row in grid.cells)))
     gone = {name for name, word in looks.items() if word == "removed"}
     assert gone == {"layer 0 head 1", "layer 1 head 0", "layer 1 head 2"}
     assert len(inside.page().html) > 1000
@@ -447,7 +452,7 @@ def test_every_figure_of_every_family_says_what_it_is_of(models, name, show):
         assert f"layer {last}" in words
         assert "head 0" in words
     elif show != "norms":
-        tokens = inside.grid("logit lens").columns if show == "lens" else view.columns
+        tokens = lens_of(inside).columns if show == "lens" else view.columns
         assert [label.get_text() for label in drawn.get_xticklabels()] == tokens
     printed = {
         **{"attention": [], "lens": ["Logit lens"], "rollout": [f"rollout of {view.title}"]},

@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.look.drawing import save_figure
+from manyheads.look.figures import draw_studies
 from manyheads.nn.positions import PositionsConfig
 from manyheads.ops import relative, rotary
 from manyheads.ops.sinusoid import sinusoid
-from manyheads.tasks.inside.positions import draw_positions, position_arrays
+from manyheads.tasks.inside.positions import studies
 from tests.unit.tasks import tiny
 
 
@@ -24,6 +26,10 @@ def saved(tmp_path_factory):
     return made
 
 
+def position_arrays(*kinds, **options) -> dict:
+    return {each.name: each.arrays() for each in studies(*kinds, **options)}
+
+
 def test_kinds_by_name_need_no_model():
     arrays = position_arrays(["sinusoidal", "rotary", "sinusoidal"], positions=9, width=6)
     assert list(arrays) == ["sinusoidal", "rotary"]
@@ -35,7 +41,7 @@ def test_kinds_by_name_need_no_model():
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
 def test_a_picture_is_drawn_where_it_is_asked_for(tmp_path, name, begins):
     pytest.importorskip("matplotlib")
-    draw_positions(["yarn", "alibi"], positions=9, width=6, out=tmp_path / name)
+    save_figure(draw_studies(studies(["yarn", "alibi"], positions=9, width=6)), tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(begins)
     if name == "a.svg":
         written = (tmp_path / name).read_text(encoding="utf-8")
@@ -64,7 +70,7 @@ def test_both_sides_of_a_translator_show_what_they_learned(saved, tmp_path):
         seen = np.isfinite(found)
         assert seen.all() == (side == "encoder")
         np.testing.assert_allclose(found[seen], table.weight[numbers, 0].detach().numpy()[seen], rtol=1e-6)
-    draw_positions([], positions=9, model=path, out=tmp_path / "a.svg")
+    save_figure(draw_studies(studies([], positions=9, model=path)), tmp_path / "a.svg")
     written = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert f">{path.name}, encoder: buckets" in written
     assert f">{path.name}, decoder: buckets" in written
@@ -109,9 +115,6 @@ def test_other_kinds_are_shown_in_the_sizes_of_the_model(saved):
 def test_what_cannot_be_is_one_sentence(saved, tmp_path, kinds, model, said):
     path = model and saved(**model)[0]
     with pytest.raises(ConfigError, match=said):
-        draw_positions(kinds, model=path, out=tmp_path / "a.png")
-    with pytest.raises(ConfigError, match=r"a\.gif must end in \.png or \.svg"):
-        draw_positions(kinds, model=path, out=tmp_path / "a.gif")
+        studies(kinds, model=path)
     with pytest.raises(CheckpointError, match="does not exist"):
-        draw_positions([], model=tmp_path / "nowhere", out=tmp_path / "a.png")
-    assert not list(tmp_path.iterdir())
+        studies([], model=tmp_path / "nowhere")

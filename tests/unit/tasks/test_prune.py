@@ -7,8 +7,7 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.interop.directory import load_model, model_kind
-from manyheads.look.heads import heads_off
-from manyheads.look.parts import attentions
+from manyheads.look.heads import attentions, heads_off
 from manyheads.models.bert import BertAnswerer, BertEmbedder, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.transformer import Transformer, parameters

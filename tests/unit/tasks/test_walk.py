@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from manyheads.core.errors import ManyheadsError
 from manyheads.look.grid import Grid
-from manyheads.look.parts import attentions
+from manyheads.look.heads import attentions
 from manyheads.look.trace import followed
 from manyheads.models.bert import BertClassifier, BertEmbedder
 from manyheads.models.classifier import DecoderClassifier

@@ -13,9 +13,8 @@ from torch.nn.utils.rnn import pad_sequence
 from manyheads.core.errors import DataError
 from manyheads.data.readers.corpus import Pair, read_lines
 from manyheads.data.sample import AlignedPair, sample_alignments
-from manyheads.look import alignment
-from manyheads.look.alignment import Links, LinkScores, Reading, strongest
-from manyheads.look.parts import attentions, refuse_unknown
+from manyheads.look.alignment import Links, LinkScores, Reading, parse_links, score_links, strongest, word_weights
+from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.nn.parts import Part
 from manyheads.tasks.translate.use import Translator
@@ -49,25 +48,6 @@ class Side:
     """Without the end, which belongs to no word."""
 
 
-@dataclass(frozen=True)
-class Attended:
-    """A pair and what its target tokens look at: [heads, target tokens, source tokens] of each layer."""
-
-    source: Side
-    target: Side
-    weights: list[np.ndarray]
-    heads: list[list[int]]
-    """What the heads of each layer are called; some may have been removed."""
-
-    def read(self, reading: Reading) -> np.ndarray:
-        """The weight of each source word for each target word, [target words, source words]."""
-        if not self.source.words or not self.target.words:
-            return np.zeros((len(self.target.words), len(self.source.words)), np.float32)
-        place = None if reading.head is None else self.heads[reading.layer].index(reading.head)
-        placed = replace(reading, head=place)
-        return alignment.word_weights(self.weights, self.target.word_of_token, self.source.word_of_token, placed)
-
-
 def reading_of(
     translator: Translator, layer: int | None = None, head: int | None = None, shifted: bool = False
 ) -> Reading:
@@ -80,14 +60,18 @@ def reading_of(
 
 def all_readings(translator: Translator) -> list[Reading]:
     """Every layer, as the mean of its heads and head by head, as each word is written and one step later."""
-    return alignment.readings([part.module.numbers for part in _cross_attentions(translator)])
+    return [
+        Reading(part.layer, head, shifted)
+        for shifted in (False, True)
+        for part in _cross_attentions(translator)
+        for head in (None, *part.module.numbers)
+    ]
 
 
 def align(translator: Translator, pairs: Iterable[Pair], reading: Reading | None = None) -> Iterator[WordAlignment]:
     """The alignment of each sentence with its translation, in order; words are what whitespace separates."""
-    chosen = reading or reading_of(translator)
-    for pair in _attended(translator, pairs):
-        yield WordAlignment(pair.source.words, pair.target.words, pair.read(chosen))
+    for (found,) in _aligned(translator, pairs, [reading or reading_of(translator)]):
+        yield found
 
 
 def with_translations(translator: Translator, sentences: Iterable[str]) -> Iterator[Pair]:
@@ -101,12 +85,11 @@ def score_readings(
     translator: Translator, pairs: Sequence[AlignedPair], chosen: Sequence[Reading]
 ) -> dict[Reading, LinkScores]:
     """How right each way of reading the attention is."""
-    found: dict[Reading, list[Links]] = {reading: [] for reading in chosen}
-    for attended in _attended(translator, ((pair.source, pair.target) for pair in pairs)):
-        for reading in chosen:
-            found[reading].append(strongest(attended.read(reading)))
+    aligned = _aligned(translator, ((pair.source, pair.target) for pair in pairs), chosen)
+    found = [[each.links for each in pair] for pair in aligned]
     sure, possible = [pair.sure for pair in pairs], [pair.possible for pair in pairs]
-    return {reading: alignment.score_links(links, sure, possible) for reading, links in found.items()}
+    by_reading = ([links[place] for links in found] for place in range(len(chosen)))
+    return {reading: score_links(links, sure, possible) for reading, links in zip(chosen, by_reading)}
 
 
 def best_reading(scores: dict[Reading, LinkScores]) -> Reading:
@@ -131,7 +114,7 @@ def with_gold(pairs: Sequence[Pair], gold: Path) -> list[AlignedPair]:
         )
     found = []
     for number, (line, (source, target)) in enumerate(zip(lines, pairs), start=1):
-        links = alignment.parse_links(line, f"{gold}, line {number}", len(source.split()), len(target.split()))
+        links = parse_links(line, f"{gold}, line {number}", len(source.split()), len(target.split()))
         found.append(AlignedPair(source, target, *links))
     if not any(pair.sure for pair in found):
         raise DataError(f"{gold} has no sure link, such as 0-0, to score against")
@@ -142,15 +125,21 @@ def _cross_attentions(translator: Translator) -> list[Part]:
     return [part for part in attentions(translator.model) if part.kind == "cross"]
 
 
-def _attended(translator: Translator, pairs: Iterable[Pair]) -> Iterator[Attended]:
-    """What is looked at in each pair, in order."""
-    heads = [part.module.numbers for part in _cross_attentions(translator)]
+def _aligned(translator: Translator, pairs: Iterable[Pair], chosen: Sequence[Reading]) -> Iterator[list[WordAlignment]]:
+    """The alignment of each pair by each reading, in order."""
+    numbers = [part.module.numbers for part in _cross_attentions(translator)]  # some may have been removed
+    places = [None if each.head is None else numbers[each.layer].index(each.head) for each in chosen]
+    placed = [replace(each, head=place) for each, place in zip(chosen, places)]
     for batch in _batches(translator.tokenizer, pairs):
         # A side without words has nothing to look at or nobody who looks.
         full = [pair for pair in batch if pair[0].words and pair[1].words]
-        weights = zip(*_recorded(translator, full)) if full else iter(())
+        recorded = zip(*_recorded(translator, full)) if full else iter(())
         for source, target in batch:
-            yield Attended(source, target, [*next(weights)] if source.words and target.words else [], heads)
+            found = [np.zeros((len(target.words), len(source.words)), np.float32)] * len(placed)
+            if found[0].size:
+                weights, words = next(recorded), (target.word_of_token, source.word_of_token)
+                found = [word_weights(weights, *words, reading) for reading in placed]
+            yield [WordAlignment(source.words, target.words, each) for each in found]
 
 
 def _batches(tokenizer: Tokenizer, pairs: Iterable[Pair]) -> Iterator[list[tuple[Side, Side]]]:

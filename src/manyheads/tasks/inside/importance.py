@@ -13,8 +13,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting
 from manyheads.look.figures import bars
 from manyheads.look.grid import Grid, shades_of
-from manyheads.look.heads import heads_off
-from manyheads.look.parts import attentions
+from manyheads.look.heads import attentions, heads_off
 from manyheads.tasks.task import evaluation, predictor_of
 
 if TYPE_CHECKING:

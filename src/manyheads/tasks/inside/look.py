@@ -11,8 +11,8 @@ from torch import Tensor
 from manyheads.core.errors import ConfigError
 from manyheads.look.figures import grid_table, head_grid, heat_map, lines
 from manyheads.look.grid import GRID_CSS, Grid, as_html, of_numbers
+from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.page import Page, build_page
-from manyheads.look.parts import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.look.residuals import lens, reader, recorded_residuals, residual_norms
 from manyheads.look.rollout import cross_rollout, rollout
@@ -67,13 +67,6 @@ class Inside:
         if not self.rollouts:
             raise ConfigError("a rollout goes through all layers and heads; name neither a layer nor a head")
         return next(view for view in self.rollouts if view.kind == wanted)
-
-    def grid(self, title: str) -> Grid:
-        """One of the grids by its title."""
-        found = next((grid for grid in self.grids if grid.title.lower().startswith(title)), None)
-        if found is None:
-            raise ConfigError(f"this model has no {title}: it predicts no words")
-        return found
 
     def arrays(self) -> dict[str, Any]:
         """All of it as plain lists."""
@@ -202,21 +195,33 @@ def _heads(view: View) -> Grid:
     return Grid(f"Heads of {view.title}", cells, rows, columns, np.array(shades), note=note)
 
 
-def refuse_other(show: str) -> None:
-    """What cannot be shown is refused."""
+def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
+    """What is printed of what is shown; of attention, which is a picture, nothing."""
     if show not in SHOWS:
         raise ConfigError(f"there is nothing called {show} to show; there are {', '.join(SHOWS)}")
+    view = inside.view(kind)
+    if show == "attention":
+        return []
+    if show == "rollout":
+        rolled = inside.rollout(kind)
+        return [of_numbers(rolled.title, rolled.weights[-1, 0], rolled.rows, rolled.columns)]
+    titles = {"lens": "Logit lens", "norms": "Residual norms", "heads": f"Heads of {view.title if kind else ''}"}
+    found = [grid for grid in inside.grids if grid.title.startswith(titles[show])]
+    if not found:
+        raise ConfigError("this model has no logit lens: it predicts no words")
+    if show == "norms" and kind not in (None, "self"):
+        return [grid for grid in found if grid.title.endswith("decoder" if kind == "cross" else kind)]
+    return found
 
 
 def picture(inside: Inside, show: str = "attention", kind: str | None = None) -> "Axes | Figure":
     """One of: the attention of a head, or the mean of the last layer's; all heads; rollout; logit lens; norms."""
-    refuse_other(show)
+    found = tables(inside, show, kind)
     if show == "lens":
-        grid = inside.grid("logit lens")
+        grid = found[0]
         return grid_table(grid.cells, grid.shades, grid.rows, grid.columns, title=f"{inside.model}: logit lens")
     if show == "norms":
-        # Of a translator, in the decoder unless said otherwise.
-        grid = _norm_grids(inside, kind)[-1]
+        grid = found[-1]  # of a translator, in the decoder unless said otherwise
         assert grid.numbers is not None
         title = f"{inside.model}: {grid.title[0].lower()}{grid.title[1:]}"
         return lines(grid.numbers.T, grid.columns, grid.rows, title=title, ylabel="length of the vector")
@@ -225,35 +230,9 @@ def picture(inside: Inside, show: str = "attention", kind: str | None = None) ->
         title = f"{inside.model}: {view.title}"
         return head_grid(view.weights, view.rows, view.columns, title=title, layers=view.layers, heads=view.heads)
     if show == "rollout":
-        rolled = inside.rollout(kind)
-        title = f"{inside.model}: {rolled.title}, up to layer {rolled.layers[-1]}"
-        return heat_map(rolled.weights[-1, 0], rolled.rows, rolled.columns, title=title, label="share")
+        title = f"{inside.model}: {found[0].title}, up to layer {view.layers[-1]}"
+        return heat_map(found[0].numbers, view.rows, view.columns, title=title, label="share")
     heads = view.present(-1)
     which = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(heads)} heads"
     title = f"{inside.model}: {view.title}, layer {view.layers[-1]}, {which}"
     return heat_map(heads.mean(axis=0), view.rows, view.columns, title=title)
-
-
-def _norm_grids(inside: Inside, kind: str | None) -> list[Grid]:
-    """The norms of a stack, or of each."""
-    inside.view(kind)
-    found = [grid for grid in inside.grids if grid.title.startswith("Residual norms")]
-    stack = "decoder" if kind == "cross" else kind
-    return found if stack in (None, "self") else [grid for grid in found if grid.title.endswith(stack)]
-
-
-def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
-    """What is printed of what is shown; of attention, which is a picture, nothing."""
-    refuse_other(show)
-    if show == "lens":
-        return [inside.grid("logit lens")]
-    if show == "norms":
-        return _norm_grids(inside, kind)
-    if show == "heads":
-        wanted = f"Heads of {inside.view(kind).title if kind else ''}"
-        return [grid for grid in inside.grids if grid.title.startswith(wanted)]
-    if show == "rollout":
-        rolled = inside.rollout(kind)
-        return [of_numbers(rolled.title, rolled.weights[-1, 0], rolled.rows, rolled.columns)]
-    inside.view(kind)
-    return []

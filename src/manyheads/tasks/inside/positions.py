@@ -1,38 +1,21 @@
-"""What positions tell a model, by the name of their kind or as a trained model has them: a picture or its numbers."""
+"""What positions tell a model, by the name of their kind or as a trained model has them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import load_model
-from manyheads.look.drawing import refuse_ending, save_figure
-from manyheads.look.figures import draw_studies
 from manyheads.look.positions import NAMES, Study, name_of, refuse_name, study, study_of
 from manyheads.nn.positions import SCALINGS, Positions, Rotary
 
 OWN = "own"  # the kind that a model has
 
 
-def draw_positions(
-    kinds: Sequence[str], *, positions: int = 128, width: int = 64, model: Path | None = None, out: Path
-) -> None:
-    """Saves a picture with a row for each kind; of a model, whose width counts then, its own if none is named."""
-    refuse_ending(out)
-    save_figure(draw_studies(_studies(kinds, positions, width, model)), out)
-
-
-def position_arrays(
-    kinds: Sequence[str], *, positions: int = 128, width: int = 64, model: Path | None = None
-) -> dict[str, dict[str, Any]]:
-    """The numbers of that picture as nested lists: for each kind, for each panel."""
-    return {each.name: each.arrays() for each in _studies(kinds, positions, width, model)}
-
-
-def _studies(kinds: Sequence[str], positions: int, width: int, model: Path | None) -> list[Study]:
+def studies(kinds: Sequence[str], *, positions: int = 128, width: int = 64, model: Path | None = None) -> list[Study]:
+    """Each kind as it is drawn; of a model, whose width counts then, its own if none is named."""
     if OWN in kinds and model is None:
         raise ConfigError("own are the positions of a model; give one")
     for kind in kinds:

@@ -11,8 +11,7 @@ from torch import nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import find_model, load_as_saved, save_model
-from manyheads.look.heads import Head, by_part
-from manyheads.look.parts import attentions
+from manyheads.look.heads import Head, attentions, by_part
 from manyheads.models.llama import Llama
 from manyheads.models.transformer import parameters
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.look.grid import Grid, of_numbers
+from manyheads.look.heads import TITLES, attentions, refuse_unknown, title_of
 from manyheads.look.lectures import lecture_walk
-from manyheads.look.parts import TITLES, attentions, refuse_unknown, title_of
 from manyheads.look.residuals import residual_norms
 from manyheads.look.trace import Head, Passage, Trace, followed
 from manyheads.look.walk import Section, Walk
