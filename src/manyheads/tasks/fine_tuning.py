@@ -10,7 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.core.log import say
+from manyheads.core.log import hushed, say
+from manyheads.data.batches import Batches
+from manyheads.data.examples import example_batches
+from manyheads.data.ragged import Store
 from manyheads.interop.config_json import removed_heads
 from manyheads.interop.directory import load_encoder
 from manyheads.models.bert import PRESETS, Bert, BertConfig
@@ -57,8 +60,9 @@ class FineTuning(Task):
 
     def usual_training(self) -> TrainConfig:
         """Some epochs with a warm-up over the first tenth, validated three times an epoch."""
-        examples, best_by = self.count_examples()
         recipe = self.recipe
+        with hushed():
+            examples, best_by = self.count(self.read())
         batches = math.ceil(examples / recipe.data.examples / recipe.train.accumulate)
         steps, third = self.steps_asked or recipe.fine_tune.epochs * batches, math.ceil(batches / 3)
         return TrainConfig(
@@ -81,7 +85,7 @@ class FineTuning(Task):
         """How many steps somebody asked for, while a recipe is made."""
         return None if self.recipe.train.steps == UNSET else self.recipe.train.steps
 
-    def count_examples(self) -> tuple[int, str]:
+    def count(self, examples: Any) -> tuple[int, str]:
         """How many examples there are to learn from, and the score that the kept model is best by."""
         raise NotImplementedError
 
@@ -109,6 +113,20 @@ class FineTuning(Task):
     def load_body(self, path: Path) -> tuple[Any, Any]:
         """A pre-trained model without what stands on top of it, and its processor."""
         return load_encoder(path)
+
+    def train_processor(self, examples: Any) -> Any:
+        data = self.recipe.data
+        return EncoderTokenizer.train(self.texts(examples), data.vocabulary, lowercase=data.lowercase)
+
+    def texts(self, examples: Any) -> Iterable[str]:
+        """What a tokenizer is trained on."""
+        raise NotImplementedError
+
+    def open(self, directory: Path) -> None:
+        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
+
+    def batches_of(self, store: Store, *, seed: int, shuffle: bool) -> Batches:
+        return example_batches(store, size=self.recipe.data.examples, seed=seed, shuffle=shuffle)
 
     def build(self, body: Any) -> nn.Module:
         model = self.on_top(self.body(body))

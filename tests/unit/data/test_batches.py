@@ -8,13 +8,11 @@ from hypothesis import strategies as st
 
 from manyheads.data.batches import SOURCE_ALLOWANCE, Batch, padded
 from manyheads.data.examples import (
-    answer_batches,
     answer_store,
     example_batches,
     example_store,
     similarity_batches,
     similarity_store,
-    tag_batches,
     tag_store,
 )
 from manyheads.data.masked_rows import masked_batches
@@ -55,8 +53,8 @@ BY_ROW = {
     "labels": lambda **how: example_batches(example_store(EXAMPLES, [0, 1] * (COUNT // 2)), size=9, **how),
     "numbers": lambda **how: example_batches(example_store(EXAMPLES, NUMBERS), size=9, **how),
     "choices": lambda **how: example_batches(example_store(CHOICES, [0] * COUNT), size=9, **how),
-    "tags": lambda **how: tag_batches(tag_store(ROWS, ROWS, range(COUNT)), size=9, **how),
-    "answers": lambda **how: answer_batches(answer_store(ROWS, [(1, 2)] * COUNT), size=9, **how),
+    "tags": lambda **how: example_batches(tag_store(ROWS, ROWS, range(COUNT)), size=9, **how),
+    "answers": lambda **how: example_batches(answer_store(ROWS, [(1, 2)] * COUNT), size=9, **how),
     "scored": lambda **how: similarity_batches(similarity_store(list(zip(ROWS, OTHERS)), NUMBERS), size=9, **how),
     "together": lambda **how: similarity_batches(similarity_store(list(zip(ROWS, OTHERS)), None), size=9, **how),
 }

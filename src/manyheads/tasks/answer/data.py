@@ -11,26 +11,18 @@ from manyheads.core.log import say, warn
 from manyheads.data.examples import answer_store
 from manyheads.data.readers.questions import Answer, Question, QuestionFile, read_questions
 from manyheads.tasks.answer.recipe import LONGEST, STRIDE, AnswerData
-from manyheads.tasks.labelled import HELD_OUT_EVERY
+from manyheads.tasks.labelled import HELD_OUT_EVERY, Split
 from manyheads.text.encoder import EncoderTokenizer
 
 LONGEST_QUESTION = 64  # tokens
 
 
-@dataclass(frozen=True)
-class SplitQuestions:
-    """The questions of a run."""
-
-    train: list[Question]
-    valid: list[Question]
-
-
-def read_all(data: AnswerData, *, quiet: bool = False) -> SplitQuestions:
+def read_all(data: AnswerData) -> Split[Question]:
     """Reads every question, and refuses what cannot be learned from."""
     if not data.data:
         raise ConfigError("there are no questions to learn from; give a file in the layout of SQuAD with --data")
     files, others = ([read_questions(Path(name)) for name in names] for names in (data.data, data.valid))
-    train, valid = ([each for file in group for each in asked_in(file, quiet=quiet)] for group in (files, others))
+    train, valid = ([each for file in group for each in asked_in(file)] for group in (files, others))
     for part, names in ((train, data.data), (valid, data.valid)):
         if names and not part:
             raise DataError(f"{names[0]}: every question is empty; give a file with questions")
@@ -40,27 +32,23 @@ def read_all(data: AnswerData, *, quiet: bool = False) -> SplitQuestions:
         raise DataError(
             f"{data.data[0]}: none of the {len(train):,} questions to learn from has an answer; give some that have"
         )
-    return SplitQuestions(train, valid)
+    return Split(train, valid)
 
 
-def asked_in(file: QuestionFile, *, quiet: bool = False) -> list[Question]:
+def asked_in(file: QuestionFile) -> list[Question]:
     """The questions of a file that ask something; the others, and what was mended, are told."""
     bare = next((each for each in file.questions if not each.context.strip()), None)
     if bare:
         raise DataError(f"{file.path}: the context of question {bare.id!r} is empty; mend the file")
     asked = [each for each in file.questions if each.text.strip()]
-    if not quiet:
-        told = (
-            (
-                file.mended,
-                "questions have an answer that stands elsewhere in their context; the nearest place is taken",
-            ),
-            (file.left_out, "questions have an answer that stands nowhere in their context, and are left out"),
-            (len(file.questions) - len(asked), "questions are empty and left out"),
-        )
-        for count, what in told:
-            if count:
-                warn(f"{file.path}: {count:,} {what}")
+    told = (
+        (file.mended, "questions have an answer that stands elsewhere in their context; the nearest place is taken"),
+        (file.left_out, "questions have an answer that stands nowhere in their context, and are left out"),
+        (len(file.questions) - len(asked), "questions are empty and left out"),
+    )
+    for count, what in told:
+        if count:
+            warn(f"{file.path}: {count:,} {what}")
     return asked
 
 
@@ -168,22 +156,16 @@ def pairs_of(questions: Sequence[Question]) -> list[tuple[str, str]]:
     return [(question.text, question.context) for question in questions]
 
 
-def train_tokenizer(asked: SplitQuestions, data: AnswerData) -> EncoderTokenizer:
-    """A tokenizer for questions and contexts."""
-    contexts = dict.fromkeys(question.context for question in asked.train)
-    texts = [*(question.text for question in asked.train), *contexts]
-    return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
-
-
-def store_questions(asked: SplitQuestions, reader: Reader, directory: Path) -> None:
+def store_questions(asked: Split[Question], reader: Reader, directory: Path) -> None:
     """Lays the windows to learn from and the questions to validate on down."""
     train, valid = _placed(asked.train, reader), _placed(asked.valid, reader)
     rows = [window.ids for _, read in train for window in read.windows]
     targets = [target for question, read in train for target in read.targets(question.answers)]
-    answer_store(rows, targets).save(directory / "train")
-    (directory / "valid.json").write_text(json.dumps([asdict(question) for question, _ in valid]), encoding="utf-8")
     impossible = sum(question.impossible for question, _ in train)
-    (directory / "about.json").write_text(json.dumps({"impossible": impossible > 0}) + "\n", encoding="utf-8")
+    store = answer_store(rows, targets)
+    store.about = {"impossible": impossible > 0}
+    store.save(directory / "train")
+    (directory / "valid.json").write_text(json.dumps([asdict(question) for question, _ in valid]), encoding="utf-8")
     without = f", {impossible:,} of them without an answer" if impossible else ""
     say(f"{len(train):,} questions to learn from{without}, {len(valid):,} to validate on")
     say(

@@ -18,11 +18,11 @@ from manyheads.look.grid import of_numbers
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertEmbedder
 from manyheads.ops.device import pick_device
-from manyheads.tasks.classify.use import example_files, numbers_of, wrapped_forward
+from manyheads.tasks.classify.use import numbers_of, wrapped_forward
 from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import EncoderPredictor, Wrapping
+from manyheads.tasks.labelled import EncoderPredictor, Wrapping, example_files
 from manyheads.tasks.metrics import NumberScores, number_scores, number_table
 from manyheads.tasks.similarity.recipe import Evaluation
 from manyheads.tasks.task import listed
@@ -129,7 +129,7 @@ class Embedder(EncoderPredictor):
 
     def _scored_pairs(self, asked: Evaluation) -> tuple[list[tuple[str, str]], list[float]]:
         """Pairs of texts and their numbers."""
-        files = example_files(self, asked)
+        files = example_files(self.given(asked.data), asked.columns, "dev")
         for file in files:
             if file.form != "pair":
                 raise DataError(
