@@ -130,8 +130,10 @@ class FineTuning(Task):
 
     def build(self, body: Any) -> nn.Module:
         model = self.on_top(self.body(body))
-        if self.recipe.fine_tune.freeze:
-            freeze(model.body)  # type: ignore
+        if self.recipe.fine_tune.freeze:  # but for an encoder's pooler, which is as much of a head as what reads it
+            model.body.requires_grad_(False)  # type: ignore
+            if pooler := getattr(model.body, "pooler", None):
+                pooler.requires_grad_(True)
         return model
 
     def body(self, pre_trained: Any) -> nn.Module:
@@ -171,14 +173,6 @@ def label_validation(
 def percent_right(predicted: Tensor, truth: Tensor) -> float:
     """How many of a hundred are right."""
     return 100 * float((predicted == truth).sum()) / len(truth)
-
-
-def freeze(body: nn.Module) -> None:
-    """Nothing of the body learns, but for an encoder's pooler, which is as much of a head as what reads it."""
-    pooler = getattr(body, "pooler", None)
-    kept = set(pooler.parameters()) if pooler is not None else set()
-    for parameter in body.parameters():
-        parameter.requires_grad_(parameter in kept)
 
 
 def refuse_smoothing(train: TrainConfig, what: str) -> None:

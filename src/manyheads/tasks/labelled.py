@@ -109,10 +109,10 @@ class EncoderPredictor(Predictor):
 
 
 @torch.inference_mode()
-def outputs_of(model: nn.Module, rows: Sequence[list[int]]) -> list[Tensor]:
+def outputs_of(model: nn.Module, rows: Sequence[list[int]], cells: int = CELLS_AT_ONCE) -> list[Tensor]:
     """What a model says of each row of ids, computed with others of about its length; float32, on the CPU."""
     found, device = [torch.empty(0)] * len(rows), next(model.parameters()).device
-    for places in grouped([len(row) for row in rows], CELLS_AT_ONCE):
+    for places in grouped([len(row) for row in rows], cells):
         ids, lengths = padded([rows[place] for place in places])
         for place, output in zip(places, model(ids.to(device), lengths.to(device)).float().cpu()):
             found[place] = output

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from helpers import sentence_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from manyheads.data.masked_rows import masked_batches
 from manyheads.data.pairs import joined_batches, pair_batches, pair_store, write_pairs
 from manyheads.data.ragged import Ragged, Store
 from manyheads.data.readers.corpus import read_pairs
-from manyheads.data.sentences import sentence_store
 from manyheads.data.text import text_batches
 from manyheads.text.tokenizer import Tokenizer
 
