@@ -24,10 +24,7 @@ from manyheads.tasks.language.data import DELIMITER
 from manyheads.text.language import LanguageTokenizer
 
 SHOWN = 20  # labels in a message
-HOW = (
-    "example",
-    "say which column is the label, as the last of --columns, or that labels are numbers to be met, with --regression",
-)
+REMEDY = "say which column is the label, last of --columns, or that labels are numbers to be met, with --regression"
 UNBALANCED = 0.8  # the share of one label from which accuracy says little
 
 
@@ -45,7 +42,7 @@ def read_all(data: ExampleData) -> Split[Example]:
         raise ConfigError("--regression is for numbers, but these are choices with an answer; leave it away")
     named = form != "choice" and not data.regression
     counts = Counter(example.label for file in files for example in file.examples)
-    names = label_names(counts, files[0].path, *HOW) if named else ()
+    names = label_names(counts, files[0].path, "example", REMEDY) if named else ()
     for file in (*files, *others):
         refuse_unknown(file, names, data.regression)
     if named:
