@@ -144,35 +144,36 @@ class FineTuning(Task):
         if pre_trained is not None:
             if self.pooler and pre_trained.pooler is None:
                 say("the pre-trained model has no pooler; this one begins untrained")
-            wanted = set(body.state_dict())
-            weights = {name: tensor for name, tensor in pre_trained.state_dict().items() if name in wanted}
-            body.load_state_dict(weights, strict=False)
+            body.load_state_dict(pre_trained.state_dict(), strict=False)  # either may have a pooler of its own
         return body
 
     def on_top(self, body: Any) -> nn.Module:
         """The whole model, of its body and what the stored data says."""
         raise NotImplementedError
 
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """The loss of an example, and how many of a hundred are right; of numbers how they follow those in truth."""
+        device = next(model.parameters()).device
+        loss, found, labels = torch.zeros((), device=device), [], []
+        for batch in self.valid_batches().epoch(0):
+            batch = batch.to(device)
+            scores = self.scores(model, batch)
+            loss += label_loss(scores, batch.labels)
+            found.append(scores[:, 0] if batch.labels.is_floating_point() else scores.argmax(dim=1))
+            labels.append(batch.labels)
+        predicted, truth = torch.cat(found), torch.cat(labels)
+        told = {"loss": float(loss) / len(truth)}
+        if truth.is_floating_point():
+            return told | self.correlations(predicted, truth)
+        return told | {"accuracy": 100 * float((predicted == truth).sum()) / len(truth)}
 
-def label_validation(
-    model: nn.Module, batches: Iterable[Any], scored: Callable[[nn.Module, Any], Tensor], *, numbers: bool
-) -> tuple[float, Tensor, Tensor]:
-    """The loss of an example, what is predicted and what is right, over batches, which `scored` gives scores."""
-    device = next(model.parameters()).device
-    loss, found, labels = torch.zeros((), device=device), [], []
-    for batch in batches:
-        batch = batch.to(device)
-        scores = scored(model, batch)
-        loss += label_loss(scores, batch.labels)
-        found.append(scores[:, 0] if numbers else scores.argmax(dim=1))
-        labels.append(batch.labels)
-    predicted, truth = torch.cat(found), torch.cat(labels)
-    return float(loss) / len(truth), predicted, truth
+    def scores(self, model: nn.Module, batch: Any) -> Tensor:
+        """Those of each label of an example, or its number alone."""
+        raise NotImplementedError
 
-
-def percent_right(predicted: Tensor, truth: Tensor) -> float:
-    """How many of a hundred are right."""
-    return 100 * float((predicted == truth).sum()) / len(truth)
+    def correlations(self, predicted: Tensor, truth: Tensor) -> dict[str, float]:
+        """How numbers follow those in truth, in percent."""
+        raise NotImplementedError
 
 
 def refuse_smoothing(train: TrainConfig, what: str) -> None:

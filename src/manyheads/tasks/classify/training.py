@@ -19,7 +19,7 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.card import model_card
 from manyheads.tasks.classify.data import read_all, store_examples, with_marks
 from manyheads.tasks.classify.recipe import FAMILIES, ClassifyFineTune, ClassifyRecipe, ExampleData
-from manyheads.tasks.fine_tuning import FineTuning, label_validation, percent_right
+from manyheads.tasks.fine_tuning import FineTuning
 from manyheads.tasks.labelled import Split, Wrapping
 from manyheads.tasks.language import training as language
 from manyheads.tasks.task import Asked, refuse_other_family
@@ -127,14 +127,12 @@ class Classification(FineTuning):
         # A frozen language model has nothing to learn from its own loss.
         return classification_loss(model, batch, auxiliary=0.0 if fine_tune.freeze else fine_tune.auxiliary)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """Negative log-likelihood of a label and how many of a hundred are right; of numbers their correlation."""
-        numbers = self.recipe.data.regression
-        loss, predicted, truth = label_validation(model, self.valid_batches().epoch(0), _scored, numbers=numbers)
-        if numbers:
-            pearson = torch.corrcoef(torch.stack([predicted, truth]).double())[0, 1].nan_to_num(0.0)
-            return {"loss": loss, "pearson": 100 * float(pearson)}
-        return {"loss": loss, "accuracy": percent_right(predicted, truth)}
+    def scores(self, model: nn.Module, batch: Any) -> Tensor:
+        return compared(model(batch.ids, batch.lengths), batch.candidates).float()
+
+    def correlations(self, predicted: Tensor, truth: Tensor) -> dict[str, float]:
+        pearson = torch.corrcoef(torch.stack([predicted, truth]).double())[0, 1].nan_to_num(0.0)
+        return {"pearson": 100 * float(pearson)}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         start, between, behind = (
@@ -166,10 +164,6 @@ number.
 """
         tag, title = "text-classification", "A classifier"
         return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
-
-
-def _scored(model: nn.Module, batch: Any) -> Tensor:
-    return compared(model(batch.ids, batch.lengths), batch.candidates).float()
 
 
 def _encoder(config: BertConfig) -> ClassifyRecipe:

@@ -15,7 +15,7 @@ from manyheads.data.readers.examples import Example
 from manyheads.interop.directory import load_embedder
 from manyheads.models.bert import Bert, BertEmbedder
 from manyheads.tasks.card import model_card
-from manyheads.tasks.fine_tuning import FineTuning, label_validation, percent_right
+from manyheads.tasks.fine_tuning import FineTuning
 from manyheads.tasks.labelled import Split, Wrapping
 from manyheads.tasks.metrics import number_scores
 from manyheads.tasks.similarity.data import read_all, store_pairs
@@ -77,14 +77,13 @@ class Similarity(FineTuning):
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return similarity_loss(model, batch)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """How cosines follow scores, or how many of a hundred first texts have their own second text nearest."""
-        batches = self.valid_batches().epoch(0)
-        loss, predicted, truth = label_validation(model, batches, _scored, numbers=self.scored)
-        if not self.scored:
-            return {"loss": loss, "accuracy": percent_right(predicted, truth)}
-        scored = number_scores(predicted.cpu().numpy(), truth.cpu().numpy())
-        return {"loss": loss, "spearman": 100 * scored.spearman, "pearson": 100 * scored.pearson}
+    def scores(self, model: nn.Module, batch: Any) -> Tensor:
+        """Cosines, or of each first text the logits of all second texts, of which its own is right."""
+        return cosine_scores(model(batch.ids, batch.lengths), batch.candidates)
+
+    def correlations(self, predicted: Tensor, truth: Tensor) -> dict[str, float]:
+        found = number_scores(predicted.cpu().numpy(), truth.cpu().numpy())
+        return {"spearman": 100 * found.spearman, "pearson": 100 * found.pearson}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         pooled = {"mean": "the mean of its tokens' vectors", "cls": "the vector of its first token"}
@@ -106,10 +105,6 @@ An encoder that gives each text one vector, {shape}, trained on {len(self.train)
         meaning = f"Of these, {'; '.join(text for name, text in known.items() if name in scores)}."
         names = {"pipeline_tag": "sentence-similarity", "title": "An embedder", "library": "sentence-transformers"}
         return model_card(self.recipe, scores, about=about, meaning=meaning, **names)
-
-
-def _scored(model: nn.Module, batch: Any) -> Tensor:
-    return cosine_scores(model(batch.ids, batch.lengths), batch.candidates)
 
 
 TASK = Similarity

@@ -72,16 +72,13 @@ class Tagging(FineTuning):
         asked = labels.values != NOTHING
         right = int((predicted == labels.values)[asked].sum())
         found = {"loss": float(loss) / int(asked.sum()), "accuracy": 100 * right / int(asked.sum())}
-        return {**found, "f1": self._f1(predicted)} if self.entities else found
-
-    def _f1(self, predicted: np.ndarray) -> float:
-        spelt = [
-            [[self.names[number] for number in sentence] for sentence in by_sentence(self.valid, values)]
-            for values in (predicted, self.valid["labels"].values)
-        ]
-        f1 = entity_scores(*spelt).f1
-        assert f1 is not None  # there are entities in truth
-        return 100 * f1
+        if self.entities:
+            spelt = [
+                [[self.names[number] for number in sentence] for sentence in by_sentence(self.valid, values)]
+                for values in (predicted, labels.values)
+            ]
+            found["f1"] = 100 * (entity_scores(*spelt).f1 or 0.0)
+        return found
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         count = len(np.unique(self.train["sentence"]))
