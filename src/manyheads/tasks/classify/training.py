@@ -28,6 +28,7 @@ from manyheads.text.language import LanguageTokenizer
 from manyheads.train.objectives import Loss, classification_loss, compared
 
 LARGE = 512  # the width from which on a pre-trained decoder is fine-tuned as gently as published
+SHORTEST = 5  # tokens that hold two texts and the marks around them
 MODELS = {**language.MODELS, "bert": (Bert, BertConfig)}
 SMALLEST = "bert_tiny"
 
@@ -93,6 +94,9 @@ class Classification(FineTuning):
         return body, with_marks(processor) if isinstance(processor, LanguageTokenizer) else processor
 
     def read(self) -> Split[Example]:
+        context = self.recipe.model.context
+        if context < SHORTEST:
+            raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
         return read_all(self.recipe.data)
 
     def texts(self, examples: Split[Example]) -> Iterable[str]:
