@@ -6,12 +6,14 @@ import lzma
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import nn
 
+from manyheads.data.ragged import Ragged, Store
 from manyheads.models.bert import Bert, BertConfig
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
@@ -187,3 +189,10 @@ class Letters:
     def encode(self, lines: list[str]) -> list[list[int]]:
         self.calls.append(len(lines))
         return [[*map(ord, line if line.strip("-") else ""), *self.end] for line in lines]
+
+
+def sentence_store(documents: list[list[list[int]]]) -> Store:
+    """A store in memory of documents of sentences of ids."""
+    sentences = [sentence for document in documents for sentence in document]
+    numbers = np.repeat(np.arange(len(documents), dtype=np.int32), [*map(len, documents)])
+    return Store({"ids": Ragged.of(sentences), "document": numbers})

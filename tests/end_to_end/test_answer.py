@@ -74,14 +74,14 @@ def test_ten_questions_are_learned_and_every_one_answered(run, folder):
     last = recorded(run)[-1]
     assert last["loss"] < 0.05
     assert (last["exact"], last["f1"]) == (100, 100)
-    questions = read_questions(folder / "ten.json").questions
+    questions = read_questions(folder / "ten.json")
     answerer = Answerer.load(run, device="cpu")
     for question, span in zip(questions, answerer([(each.text, each.context) for each in questions])):
         assert (span.text, span.start) == (question.answers[0].text, question.answers[0].start)
         assert span.text == question.context[span.start : span.end]
         assert span.probability > 0.8
     assert score_questions(answerer, questions).exact == 100
-    others = read_questions(written(folder / "others.json", 10, seed=8)).questions
+    others = read_questions(written(folder / "others.json", 10, seed=8))
     assert score_questions(answerer, others).exact < 100  # and the test can tell
 
 
@@ -90,7 +90,7 @@ def test_questions_without_an_answer_and_contexts_in_windows_are_learned(folder,
     result = fine_tuned(tmp_path, folder / "without.json", "--overwrite", assignments=short, steps=300)
     assert "10 questions to learn from, 4 of them without an answer" in result.err
     assert "windows of at most 18 tokens" in result.err
-    questions = read_questions(folder / "without.json").questions
+    questions = read_questions(folder / "without.json")
     answerer = Answerer.load(tmp_path, device="cpu")
     assert answerer.impossible
     assert any(len(each.windows) > 1 for each in answerer._reader([(each.text, each.context) for each in questions]))
@@ -107,7 +107,7 @@ def test_a_model_is_asked_in_windows_as_it_was_validated(folder, encoder, tmp_pa
     settings = [*SETTINGS, "data.longest=21", "data.stride=3"]
     fine_tuned(tmp_path / "run", folder / "without.json", "--model", encoder, assignments=settings, steps=9)
     answerer = Answerer.load(tmp_path / "run", device="cpu")
-    questions = read_questions(folder / "without.json").questions
+    questions = read_questions(folder / "without.json")
     assert (answerer.model.config.context, answerer.model.longest) == (48, 21)
     assert json.loads((tmp_path / "run" / "model" / "tokenizer_config.json").read_text())["model_max_length"] == 21
     [read] = answerer._reader([("Who?", "Anna lives in Oslo. " * 9)])

@@ -23,6 +23,16 @@ def warn(message: str) -> None:
     _console().print(f"warning: {message}", style="yellow", markup=False)
 
 
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Prints nothing meanwhile: for what is done once more later on."""
+    _console().quiet = True
+    try:
+        yield
+    finally:
+        _console().quiet = False
+
+
 _counting: ContextVar[bool] = ContextVar("counting", default=False)
 
 

@@ -3,7 +3,7 @@
 Shapes:  R rows  T positions  E examples  C choices  P pairs
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ def example_store(examples: Sequence[Sequence[list[int]]], labels: Sequence[int]
     """
     columns = {
         "ids": Ragged.of([[each for row in rows for each in row] for rows in examples]),
-        "label": np.array(labels, dtype=np.float32 if isinstance(labels[0], float) else np.int64),
+        "labels": np.array(labels, dtype=np.float32 if isinstance(labels[0], float) else np.int64),
     }
     if any(len(rows) > 1 for rows in examples):
         columns["choices"] = Ragged.of([[len(row) for row in rows] for rows in examples])
@@ -34,25 +34,30 @@ def example_store(examples: Sequence[Sequence[list[int]]], labels: Sequence[int]
 
 
 def example_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches of `size` examples: `ids`, [R, T], `lengths`, [R], and `labels`, [E].
+    """Batches of `size` examples: `ids`, [R, T], `lengths`, [R], and of each what is right, [E], by its column's name.
 
-    Of a multiple choice `candidates`, [E, C], are the rows of the choices, -1 where an example has fewer; else None.
+    Of tagged words `labels` are [R, T], -1 where no word begins or another window is asked about it; sums are divided
+    by the words asked about.  Of a multiple choice `candidates`, [E, C], are the rows of the choices, -1 where an
+    example has fewer; else None.
     """
-    ids, labels, longest, choice = store["ids"], store["label"], store["ids"].lengths, "choices" in store
-    if choice:
+    longest, right = store["ids"].lengths, [name for name in ("labels", "starts", "ends") if name in store]
+    if "choices" in store:
         longest = np.maximum.reduceat(store["choices"].flat, store["choices"].offsets[:-1])
 
     def collate(numbers: np.ndarray) -> Batch:
-        rows, candidates = [ids[number] for number in numbers], None
-        if choice:
+        rows, candidates = [store["ids"][number] for number in numbers], None
+        if "choices" in store:
             counts = [store["choices"][number] for number in numbers]
             candidates = candidates_of([len(each) for each in counts])
             rows = [row for rows, each in zip(rows, counts) for row in np.split(rows, np.cumsum(each)[:-1])]
-        cells, lengths = padded(rows)
-        right = torch.from_numpy(labels[numbers])
-        return Batch(len(numbers), ids=cells, lengths=lengths, labels=right, candidates=candidates)
+        ids, lengths = padded(rows)
+        if "sentence" in store:
+            labels, _ = padded([store["labels"][number] for number in numbers], NOTHING)
+            return Batch(int((labels != NOTHING).sum()), ids=ids, lengths=lengths, labels=labels)
+        values = {name: torch.from_numpy(store[name][numbers]) for name in right}
+        return Batch(len(numbers), ids=ids, lengths=lengths, candidates=candidates, **values)
 
-    return _by_length(longest, size, seed, shuffle, collate)
+    return Batches(lambda epoch: by_count(longest, size, shuffling(seed, epoch, shuffle)), collate)
 
 
 def candidates_of(counts: Sequence[int]) -> Tensor:
@@ -62,30 +67,13 @@ def candidates_of(counts: Sequence[int]) -> Tensor:
     return torch.where(places < count, first + places, -1)
 
 
-def _by_length(
-    lengths: np.ndarray, size: int, seed: int, shuffle: bool, collate: Callable[[np.ndarray], Batch]
-) -> Batches:
-    return Batches(lambda epoch: by_count(lengths, size, shuffling(seed, epoch, shuffle)), collate)
-
-
 # Windows of questions and contexts
 
 
 def answer_store(rows: Sequence[list[int]], targets: Sequence[tuple[int, int]]) -> Store:
-    """The ids of windows, with the positions of the answer's first and last token."""
+    """The ids of windows, with the positions of the answer's first and last token; 0 is none."""
     starts, ends = np.array(targets, dtype=np.int64).reshape(-1, 2).T
-    return Store({"ids": Ragged.of(rows), "start": starts, "end": ends})
-
-
-def answer_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `starts` and `ends` of answers, [R]; 0 is none."""
-
-    def collate(numbers: np.ndarray) -> Batch:
-        ids, lengths = padded([store["ids"][number] for number in numbers])
-        starts, ends = (torch.from_numpy(store[name][numbers]) for name in ("start", "end"))
-        return Batch(len(numbers), ids=ids, lengths=lengths, starts=starts, ends=ends)
-
-    return _by_length(store["ids"].lengths, size, seed, shuffle, collate)
+    return Store({"ids": Ragged.of(rows), "starts": starts, "ends": ends})
 
 
 # Sentences with a label for each word
@@ -102,20 +90,6 @@ def by_sentence(store: Store, values: np.ndarray) -> list[np.ndarray]:
     asked = labels.flat != NOTHING
     sentence_of_word = np.repeat(store["sentence"], labels.lengths)[asked]
     return np.split(values[asked], np.flatnonzero(np.diff(sentence_of_word)) + 1)
-
-
-def tag_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches of `size` windows: `ids`, [R, T], `lengths`, [R], and `labels`, [R, T], of the words that begin there.
-
-    A label is -1 where no word begins or another window is asked about it; sums are divided by the words asked about.
-    """
-
-    def collate(numbers: np.ndarray) -> Batch:
-        ids, lengths = padded([store["ids"][number] for number in numbers])
-        labels, _ = padded([store["labels"][number] for number in numbers], NOTHING)
-        return Batch(int((labels != NOTHING).sum()), ids=ids, lengths=lengths, labels=labels)
-
-    return _by_length(store["ids"].lengths, size, seed, shuffle, collate)
 
 
 # Pairs of texts, with or without a score

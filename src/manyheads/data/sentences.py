@@ -1,7 +1,7 @@
 """Sentences of documents as token ids, on disk: what models that read whole sentences learn from."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -71,13 +71,6 @@ def write_sentences(
             raise DataError(f"no sentences came out of {letters} letters of text; check the files and the tokenizer")
         writer.about = {"letters": letters}
     return Store.open(directory)
-
-
-def sentence_store(documents: Sequence[Sequence[Sequence[int]]]) -> Store:
-    """A store in memory, for tests and small texts: documents of sentences of ids."""
-    sentences = [sentence for document in documents for sentence in document]
-    numbers = np.repeat(np.arange(len(documents), dtype=np.int32), [*map(len, documents)])
-    return Store({"ids": Ragged.of(sentences), "document": numbers})
 
 
 def document_bounds(store: Store) -> np.ndarray:

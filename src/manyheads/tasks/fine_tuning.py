@@ -10,7 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.core.log import say
+from manyheads.core.log import hushed, say
+from manyheads.data.batches import Batches
+from manyheads.data.examples import example_batches
+from manyheads.data.ragged import Store
 from manyheads.interop.config_json import removed_heads
 from manyheads.interop.directory import load_encoder
 from manyheads.models.bert import PRESETS, Bert, BertConfig
@@ -57,8 +60,9 @@ class FineTuning(Task):
 
     def usual_training(self) -> TrainConfig:
         """Some epochs with a warm-up over the first tenth, validated three times an epoch."""
-        examples, best_by = self.count_examples()
         recipe = self.recipe
+        with hushed():
+            examples, best_by = self.count(self.read())
         batches = math.ceil(examples / recipe.data.examples / recipe.train.accumulate)
         steps, third = self.steps_asked or recipe.fine_tune.epochs * batches, math.ceil(batches / 3)
         return TrainConfig(
@@ -81,7 +85,7 @@ class FineTuning(Task):
         """How many steps somebody asked for, while a recipe is made."""
         return None if self.recipe.train.steps == UNSET else self.recipe.train.steps
 
-    def count_examples(self) -> tuple[int, str]:
+    def count(self, examples: Any) -> tuple[int, str]:
         """How many examples there are to learn from, and the score that the kept model is best by."""
         raise NotImplementedError
 
@@ -110,10 +114,26 @@ class FineTuning(Task):
         """A pre-trained model without what stands on top of it, and its processor."""
         return load_encoder(path)
 
+    def train_processor(self, examples: Any) -> Any:
+        data = self.recipe.data
+        return EncoderTokenizer.train(self.texts(examples), data.vocabulary, lowercase=data.lowercase)
+
+    def texts(self, examples: Any) -> Iterable[str]:
+        """What a tokenizer is trained on."""
+        raise NotImplementedError
+
+    def open(self, directory: Path) -> None:
+        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
+
+    def batches_of(self, store: Store, *, seed: int, shuffle: bool) -> Batches:
+        return example_batches(store, size=self.recipe.data.examples, seed=seed, shuffle=shuffle)
+
     def build(self, body: Any) -> nn.Module:
         model = self.on_top(self.body(body))
-        if self.recipe.fine_tune.freeze:
-            freeze(model.body)  # type: ignore
+        if self.recipe.fine_tune.freeze:  # but for an encoder's pooler, which is as much of a head as what reads it
+            model.body.requires_grad_(False)  # type: ignore
+            if pooler := getattr(model.body, "pooler", None):
+                pooler.requires_grad_(True)
         return model
 
     def body(self, pre_trained: Any) -> nn.Module:
@@ -124,43 +144,36 @@ class FineTuning(Task):
         if pre_trained is not None:
             if self.pooler and pre_trained.pooler is None:
                 say("the pre-trained model has no pooler; this one begins untrained")
-            wanted = set(body.state_dict())
-            weights = {name: tensor for name, tensor in pre_trained.state_dict().items() if name in wanted}
-            body.load_state_dict(weights, strict=False)
+            body.load_state_dict(pre_trained.state_dict(), strict=False)  # either may have a pooler of its own
         return body
 
     def on_top(self, body: Any) -> nn.Module:
         """The whole model, of its body and what the stored data says."""
         raise NotImplementedError
 
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """The loss of an example, and how many of a hundred are right; of numbers how they follow those in truth."""
+        device = next(model.parameters()).device
+        loss, found, labels = torch.zeros((), device=device), [], []
+        for batch in self.valid_batches().epoch(0):
+            batch = batch.to(device)
+            scores = self.scores(model, batch)
+            loss += label_loss(scores, batch.labels)
+            found.append(scores[:, 0] if batch.labels.is_floating_point() else scores.argmax(dim=1))
+            labels.append(batch.labels)
+        predicted, truth = torch.cat(found), torch.cat(labels)
+        told = {"loss": float(loss) / len(truth)}
+        if truth.is_floating_point():
+            return told | self.correlations(predicted, truth)
+        return told | {"accuracy": 100 * float((predicted == truth).sum()) / len(truth)}
 
-def label_validation(
-    model: nn.Module, batches: Iterable[Any], scored: Callable[[nn.Module, Any], Tensor], *, numbers: bool
-) -> tuple[float, Tensor, Tensor]:
-    """The loss of an example, what is predicted and what is right, over batches, which `scored` gives scores."""
-    device = next(model.parameters()).device
-    loss, found, labels = torch.zeros((), device=device), [], []
-    for batch in batches:
-        batch = batch.to(device)
-        scores = scored(model, batch)
-        loss += label_loss(scores, batch.labels)
-        found.append(scores[:, 0] if numbers else scores.argmax(dim=1))
-        labels.append(batch.labels)
-    predicted, truth = torch.cat(found), torch.cat(labels)
-    return float(loss) / len(truth), predicted, truth
+    def scores(self, model: nn.Module, batch: Any) -> Tensor:
+        """Those of each label of an example, or its number alone."""
+        raise NotImplementedError
 
-
-def percent_right(predicted: Tensor, truth: Tensor) -> float:
-    """How many of a hundred are right."""
-    return 100 * float((predicted == truth).sum()) / len(truth)
-
-
-def freeze(body: nn.Module) -> None:
-    """Nothing of the body learns, but for an encoder's pooler, which is as much of a head as what reads it."""
-    pooler = getattr(body, "pooler", None)
-    kept = set(pooler.parameters()) if pooler is not None else set()
-    for parameter in body.parameters():
-        parameter.requires_grad_(parameter in kept)
+    def correlations(self, predicted: Tensor, truth: Tensor) -> dict[str, float]:
+        """How numbers follow those in truth, in percent."""
+        raise NotImplementedError
 
 
 def refuse_smoothing(train: TrainConfig, what: str) -> None:

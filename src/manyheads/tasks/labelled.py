@@ -2,17 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.grouping import grouped
+from manyheads.core.log import warn
 from manyheads.data.batches import padded
+from manyheads.data.ragged import Store
 from manyheads.data.readers.corpus import COMPRESSED
+from manyheads.data.readers.examples import ExampleFile, read_examples
 from manyheads.tasks.language.data import DELIMITER
 from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
 from manyheads.tasks.task import Predictor
@@ -26,18 +30,48 @@ START, EXTRACT = "<start>", "<extract>"
 Example = TypeVar("Example")
 
 
-def held_out_numbers(count: int) -> range:
-    """Which of so many examples are kept for validation: every 10th, at most 1,000; of fewer than ten none."""
-    return range(HELD_OUT_EVERY - 1, count, HELD_OUT_EVERY)[:HELD_OUT_MOST]
+@dataclass(frozen=True)
+class Split(Generic[Example]):
+    """What the files of a run hold: examples to learn from, and others to validate on."""
+
+    train: list[Example]
+    valid: list[Example]
+    about: dict[str, Any] = field(default_factory=dict)
+    """What is known of all of them."""
+
+    def save(self, directory: Path, stored: Callable[[list[Example]], Store]) -> None:
+        """Lays both parts down as `stored` makes rows of them, with what is known of all."""
+        for part, examples in (("train", self.train), ("valid", self.valid)):
+            store = stored(examples)
+            store.about = self.about
+            store.save(directory / part)
+
+
+def held_out(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+    """The examples to learn from, and every 10th, at most 1,000 of them; of fewer than ten none."""
+    held = range(HELD_OUT_EVERY - 1, len(examples), HELD_OUT_EVERY)[:HELD_OUT_MOST]
+    rest = [example for number, example in enumerate(examples) if number not in held]
+    return rest, [examples[number] for number in held]
 
 
 def split(examples: Sequence[Example], what: str) -> tuple[list[Example], list[Example]]:
     """The examples to learn from, and those that are held out; `what` names them where they are too few."""
-    held = held_out_numbers(len(examples))
+    rest, held = held_out(examples)
     if not held:
         raise DataError(f"{len(examples)} {what} are too few to hold some out; give others with --valid")
-    rest = [example for number, example in enumerate(examples) if number not in held]
-    return rest, [examples[number] for number in held]
+    return rest, held
+
+
+def example_files(
+    names: Iterable[str], columns: tuple[str, ...], part: str, what: str = "examples", *, unlabelled: bool = False
+) -> list[ExampleFile]:
+    """The examples of files, or of a part of folders; those without a text are left out, and counted."""
+    files = [read_examples(Path(name), columns, part, unlabelled=unlabelled) for name in names]
+    for file in files:
+        if file.empty:
+            count, first = len(file.empty), file.empty[0]
+            warn(f"{file.path}: {count:,} {what} with an empty text are left out, the first of them in line {first}")
+    return files
 
 
 def with_dev(names: Iterable[str]) -> tuple[str, ...]:
@@ -75,10 +109,10 @@ class EncoderPredictor(Predictor):
 
 
 @torch.inference_mode()
-def outputs_of(model: nn.Module, rows: Sequence[list[int]]) -> list[Tensor]:
+def outputs_of(model: nn.Module, rows: Sequence[list[int]], cells: int = CELLS_AT_ONCE) -> list[Tensor]:
     """What a model says of each row of ids, computed with others of about its length; float32, on the CPU."""
     found, device = [torch.empty(0)] * len(rows), next(model.parameters()).device
-    for places in grouped([len(row) for row in rows], CELLS_AT_ONCE):
+    for places in grouped([len(row) for row in rows], cells):
         ids, lengths = padded([rows[place] for place in places])
         for place, output in zip(places, model(ids.to(device), lengths.to(device)).float().cpu()):
             found[place] = output

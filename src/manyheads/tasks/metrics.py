@@ -55,7 +55,8 @@ def label_scores(probabilities: np.ndarray, truth: Sequence[int], names: Sequenc
         from sklearn import metrics
     except ImportError:
         raise MissingExtra("scikit-learn", "metrics", "Scoring labels") from None
-    probabilities, right = _checked_labels(np.asarray(probabilities, dtype=np.float64), np.asarray(truth), len(names))
+    probabilities, right = np.asarray(probabilities, dtype=np.float64), np.asarray(truth)
+    _refuse_labels(probabilities, right, len(names))
     predicted = probabilities.argmax(axis=1)
     counted, f1_of = ([1], names[1]) if len(names) == 2 else (None, "macro mean")
     with warnings.catch_warnings():
@@ -76,7 +77,7 @@ def label_scores(probabilities: np.ndarray, truth: Sequence[int], names: Sequenc
     )
 
 
-def _checked_labels(probabilities: np.ndarray, truth: np.ndarray, labels: int) -> tuple[np.ndarray, np.ndarray]:
+def _refuse_labels(probabilities: np.ndarray, truth: np.ndarray, labels: int) -> None:
     if not len(truth):
         raise DataError("there is no example to score")
     if probabilities.shape != (len(truth), labels):
@@ -88,7 +89,6 @@ def _checked_labels(probabilities: np.ndarray, truth: np.ndarray, labels: int) -
     strange = truth[(truth < 0) | (truth >= labels)]
     if len(strange):
         raise DataError(f"label number {strange[0]} is not one of the {labels} labels, which are counted from 0")
-    return probabilities, truth
 
 
 def _bins(confidence: np.ndarray, right: np.ndarray) -> tuple[Bin, ...]:
@@ -137,17 +137,14 @@ def number_scores(predicted: Sequence[float] | np.ndarray, truth: Sequence[float
     if not (np.isfinite(found).all() and np.isfinite(right).all()):
         place = int(np.argmin(np.isfinite(found) & np.isfinite(right)))
         raise DataError(f"example {place + 1} has {found[place]} for {right[place]}; both must be finite numbers")
-    pearson = spearman = 0.0
+    correlations: list[Any] = [0.0, 0.0]
     if len(right) > 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that all numbers are the same, or nearly
-            pearson, spearman = stats.pearsonr(found, right)[0], stats.spearmanr(found, right)[0]
+            correlations = [stats.pearsonr(found, right)[0], stats.spearmanr(found, right)[0]]
     squared = metrics.mean_squared_error(right, found)
-    return NumberScores(_defined(pearson), _defined(spearman), float(squared), len(right))
-
-
-def _defined(correlation) -> float:
-    return float(correlation) if np.isfinite(correlation) else 0.0
+    pearson, spearman = np.nan_to_num(correlations).tolist()
+    return NumberScores(pearson, spearman, float(squared), len(right))
 
 
 @dataclass(frozen=True)
@@ -224,25 +221,24 @@ def label_table(scores: LabelScores, names: Sequence[str]) -> str:
 
 
 def _confusion_lines(confusion: tuple[tuple[int, ...], ...], names: list[str]) -> list[str]:
-    """The matrix with a line for each label in truth; where the names would not fit above it, numbers stand there."""
+    """The matrix with a line for each label in truth; where the names would not fit above it, numbers stand there.
+
+    The first column is to the left, the others to the right.
+    """
     cells = [[str(count) if count else "·" for count in row] for row in confusion]
     numbers = [str(number) for number in range(1, len(names) + 1)]
     numbered = [f"{number:>{len(numbers[-1])}} {name}" for number, name in zip(numbers, names)]
     lines = []
     for sides, heads, gap in ((names, names, 2), (numbered, numbers, 2), (numbered, numbers, 1)):
-        lines = _aligned([["", *heads], *([side, *row] for side, row in zip(sides, cells))], gap)
+        rows = [["", *heads], *([side, *row] for side, row in zip(sides, cells))]
+        first, *others = [max(map(len, column)) for column in zip(*rows)]
+        lines = [
+            f"{name:{first}}" + "".join(f"{cell:>{gap + width}}" for cell, width in zip(row, others))
+            for name, *row in rows
+        ]
         if len(lines[0]) <= TABLE_WIDTH:
             break
     return ["truth in rows, predictions in columns", *lines]
-
-
-def _aligned(rows: list[list[str]], gap: int) -> list[str]:
-    """The rows as lines with the first column to the left, the others to the right."""
-    first, *others = [max(map(len, column)) for column in zip(*rows)]
-    return [
-        f"{name:{first}}" + "".join(f"{cell:>{gap + width}}" for cell, width in zip(cells, others))
-        for name, *cells in rows
-    ]
 
 
 def _short(name: str) -> str:

@@ -3,25 +3,23 @@
 import numpy as np
 import pytest
 import torch
+from helpers import sentence_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads.data.batches import SOURCE_ALLOWANCE, Batch, padded
 from manyheads.data.examples import (
-    answer_batches,
     answer_store,
     example_batches,
     example_store,
     similarity_batches,
     similarity_store,
-    tag_batches,
     tag_store,
 )
 from manyheads.data.masked_rows import masked_batches
 from manyheads.data.pairs import joined_batches, pair_batches, pair_store, write_pairs
 from manyheads.data.ragged import Ragged, Store
 from manyheads.data.readers.corpus import read_pairs
-from manyheads.data.sentences import sentence_store
 from manyheads.data.text import text_batches
 from manyheads.text.tokenizer import Tokenizer
 
@@ -55,8 +53,8 @@ BY_ROW = {
     "labels": lambda **how: example_batches(example_store(EXAMPLES, [0, 1] * (COUNT // 2)), size=9, **how),
     "numbers": lambda **how: example_batches(example_store(EXAMPLES, NUMBERS), size=9, **how),
     "choices": lambda **how: example_batches(example_store(CHOICES, [0] * COUNT), size=9, **how),
-    "tags": lambda **how: tag_batches(tag_store(ROWS, ROWS, range(COUNT)), size=9, **how),
-    "answers": lambda **how: answer_batches(answer_store(ROWS, [(1, 2)] * COUNT), size=9, **how),
+    "tags": lambda **how: example_batches(tag_store(ROWS, ROWS, range(COUNT)), size=9, **how),
+    "answers": lambda **how: example_batches(answer_store(ROWS, [(1, 2)] * COUNT), size=9, **how),
     "scored": lambda **how: similarity_batches(similarity_store(list(zip(ROWS, OTHERS)), NUMBERS), size=9, **how),
     "together": lambda **how: similarity_batches(similarity_store(list(zip(ROWS, OTHERS)), None), size=9, **how),
 }

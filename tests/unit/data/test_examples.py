@@ -9,7 +9,6 @@ from torch.testing import assert_close
 from manyheads.data.batches import Batch, padded
 from manyheads.data.examples import (
     NOTHING,
-    answer_batches,
     answer_store,
     by_sentence,
     example_batches,
@@ -17,7 +16,6 @@ from manyheads.data.examples import (
     second_texts,
     similarity_batches,
     similarity_store,
-    tag_batches,
     tag_store,
 )
 from manyheads.data.ragged import Store
@@ -71,7 +69,7 @@ def windows(count: int = 53) -> tuple[list[list[int]], list[tuple[int, int]]]:
 
 def test_every_window_has_its_own_answer(tmp_path):
     rows, targets = windows()
-    batches = answer_batches(on_disk(answer_store(rows, targets), tmp_path), size=5, seed=7)
+    batches = example_batches(on_disk(answer_store(rows, targets), tmp_path), size=5, seed=7)
     found = [
         (row, int(start), int(end))
         for batch in batches.epoch(0)
@@ -128,7 +126,7 @@ def tagged(counts=(1, 1, 3, 1, 2, 1, 1, 2, 1, 1, 1)) -> Store:
 
 def test_each_id_has_its_label_and_padding_has_none(tmp_path):
     made = on_disk(tagged(), tmp_path)
-    batches = tag_batches(made, size=4, seed=5)
+    batches = example_batches(made, size=4, seed=5)
     for numbers, batch in zip(batches.plan(0), batches.epoch(0)):
         assert batch.labels.shape == batch.ids.shape
         assert batch.labels.dtype == torch.long

@@ -5,12 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from helpers import sentence_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads.core.errors import DataError
 from manyheads.data.masked_rows import masked_batches
-from manyheads.data.sentences import document_bounds, sentence_store
+from manyheads.data.sentences import document_bounds
 
 PAD, START, SEPARATOR, MASK, UNKNOWN, FIRST = 0, 1, 2, 3, 4, 10
 MARKS = {"start": START, "separator": SEPARATOR, "mask": MASK, "pad": PAD, "special": [UNKNOWN]}

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers import Letters
+from helpers import Letters, sentence_store
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +12,7 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data import sentences as sentences_module
 from manyheads.data.ragged import Store
 from manyheads.data.readers.documents import Piece, read_documents
-from manyheads.data.sentences import document_bounds, sentence_store, sentences_of, split, write_sentences
+from manyheads.data.sentences import document_bounds, sentences_of, split, write_sentences
 
 
 def texts(store):

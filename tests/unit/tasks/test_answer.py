@@ -22,9 +22,9 @@ from manyheads.tasks.answer.data import (
     pairs_of,
     read_all,
     stored_questions,
-    train_tokenizer,
 )
 from manyheads.tasks.answer.recipe import AnswerData
+from manyheads.tasks.answer.training import Answering
 from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, ranked, score_questions
 from manyheads.tasks.run import resolve
 from manyheads.text.encoder import EncoderTokenizer
@@ -356,8 +356,8 @@ def test_the_steps_follow_from_the_windows_and_the_positions_from_their_length(t
     file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(10)})
     assignments = ("data.longest=14", "data.stride=4", "data.vocabulary=300", "data.examples=10")
     recipe = resolve("answer", flags={"data": {"data": [file]}}, assignments=assignments)
-    asked = read_all(recipe.data, quiet=True)
-    tokenizer = train_tokenizer(asked, recipe.data)
+    asked = read_all(recipe.data)
+    tokenizer = Answering(recipe).train_processor(asked)
     reader = Reader(tokenizer, 512, longest=14, stride=4)
     windows = sum(len(read.windows) for read in reader(pairs_of(asked.train)))
     assert windows > 2 * 36

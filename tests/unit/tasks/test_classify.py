@@ -115,12 +115,12 @@ def test_every_tenth_example_is_held_out(tmp_path):
     found = read_all(ExampleData(train=(str(path),)))
     assert [example.line for example in found.valid] == [10, 20, 30]
     assert len(found.train) == 32
-    assert found.names == ("0", "1", "2")
+    assert found.about["names"] == ("0", "1", "2")
 
 
 def test_labels_that_are_numbers_come_in_their_order(tmp_path):
     path = written(tmp_path / "a.tsv", "".join(f"a\t{each}\n" for each in (10, 9, -1, 10)) * 3)
-    assert read_all(ExampleData(train=(str(path),))).names == ("-1", "9", "10")
+    assert read_all(ExampleData(train=(str(path),))).about["names"] == ("-1", "9", "10")
 
 
 # Tokens

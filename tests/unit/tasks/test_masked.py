@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
-from helpers import randomised
+from helpers import randomised, sentence_store
 from tokenizers import models
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batches
 from manyheads.data.ragged import Store
-from manyheads.data.sentences import sentence_store
 from manyheads.models.bert import PRESETS, BertConfig, MaskedBert
 from manyheads.tasks.masked.data import batches_of, longest_sentence
 from manyheads.tasks.masked.recipe import MaskedData, MaskedRecipe

@@ -145,10 +145,10 @@ def lines(*cells: str, count: int = 20) -> str:
     ],
 )
 def test_pairs_without_scores_are_found_in_tables(tmp_path, name, text, columns):
-    found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns), quiet=True)
-    assert found.train.scores is None
+    found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns))
+    assert {pair.label for pair in found.train} == {""}
     assert len(found.train) == 18
-    assert found.valid.texts == [("first 9", "second 9"), ("first 19", "second 19")]
+    assert [pair.texts for pair in found.valid] == [("first 9", "second 9"), ("first 19", "second 19")]
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_pairs_without_scores_are_found_in_tables(tmp_path, name, text, columns)
 def test_and_in_json_lines(tmp_path, names, columns):
     rows = [json.dumps({names[0]: f"first {each}", names[1]: f"second {each}", "id": each}) for each in range(20)]
     path = written(tmp_path / "a.jsonl", "\n".join(rows) + "\n")
-    found = read_all(SimilarityData(pairs=(path,), columns=columns), quiet=True)
-    assert found.train.scores is None
-    assert found.valid.texts[0] == ("first 9", "second 9")
+    found = read_all(SimilarityData(pairs=(path,), columns=columns))
+    assert {pair.label for pair in found.train} == {""}
+    assert found.valid[0].texts == ("first 9", "second 9")
 
 
 @pytest.mark.parametrize(
@@ -177,19 +177,19 @@ def test_and_in_json_lines(tmp_path, names, columns):
     ],
 )
 def test_pairs_with_scores_are_those_of_labelled_examples(tmp_path, name, text, columns):
-    found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns), quiet=True)
-    assert found.valid.texts == [("first 9", "second 9"), ("first 19", "second 19")]
-    assert found.valid.scores == [9, 19]
-    assert found.largest == 19
+    found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns))
+    assert [pair.texts for pair in found.valid] == [("first 9", "second 9"), ("first 19", "second 19")]
+    assert [pair.label for pair in found.valid] == ["9", "19"]
+    assert found.about == {"largest": 19}
 
 
 def test_a_folder_without_a_dev_tsv_has_every_tenth_pair_held_out(tmp_path):
     header = "sentence1\tsentence2\tscore\n"
     written(tmp_path / "train.tsv", header + lines("first", "second", "#"))
     data = SimilarityData(pairs=(str(tmp_path),))
-    assert read_all(data, quiet=True).valid.scores == [9, 19]
+    assert [pair.label for pair in read_all(data).valid] == ["9", "19"]
     written(tmp_path / "dev.tsv.gz", header + lines("third", "fourth", "#", count=3))
-    assert read_all(data, quiet=True).valid.texts[0] == ("third 0", "fourth 0")
+    assert read_all(data).valid[0].texts == ("third 0", "fourth 0")
 
 
 def test_scores_are_divided_by_the_largest_or_by_what_is_said(tmp_path):
@@ -221,7 +221,7 @@ def test_pairs_with_an_empty_text_are_left_out_and_counted(tmp_path, monkeypatch
     with pytest.raises(ManyheadsError, match="no pairs to learn from"):
         read_all(SimilarityData())
     said = []
-    monkeypatch.setattr("manyheads.tasks.similarity.data.warn", said.append)
+    monkeypatch.setattr("manyheads.tasks.labelled.warn", said.append)
     path = written(tmp_path / "a.tsv", "\n" + lines("first", "second") + "alone\t \n\t\n\tonly\n")
     assert len(read_all(SimilarityData(pairs=(path,), valid=(path,))).train) == 20
     assert said[0] == f"{path}: 2 pairs with an empty text are left out, the first of them in line 22"

@@ -50,15 +50,14 @@ def test_every_tenth_sentence_is_held_out(tmp_path):
     found = read_all(TagData(train=(path,)))
     assert [sentence.words[0] for sentence in found.valid] == ["word9", "word19"]
     assert len(found.train) == 23
-    assert found.names == ("0", "1", "2", "x")
-    assert not found.entities
+    assert found.about == {"names": ("0", "1", "2", "x"), "entities": False}
 
 
 def test_labels_are_those_of_entities_where_validation_has_some(tmp_path):
     train = written(tmp_path / "a.conll", "cats/B-animal see/O", "dogs/B-animal see/O")
     plain, names = written(tmp_path / "b.conll", "see/O"), written(tmp_path / "c.conll", "cats/B-animal")
-    assert not read_all(TagData(train=(train,), valid=(plain,))).entities
-    assert read_all(TagData(train=(train,), valid=(plain, names))).entities
+    assert not read_all(TagData(train=(train,), valid=(plain,))).about["entities"]
+    assert read_all(TagData(train=(train,), valid=(plain, names))).about["entities"]
 
 
 def test_labels_that_cannot_be_learned_are_refused(tmp_path):

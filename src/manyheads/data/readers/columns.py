@@ -77,7 +77,11 @@ def _sentences(path: Path, *, varying: bool) -> Iterator[list[Row]]:
         elif not _is_comment(line, model, inside=bool(sentence)):
             cells = _cells(line)
             must = (len(sentence[0][1]) if sentence else len(cells)) if varying else width
-            _refuse_width(f"{path}, line {number}", len(cells), must)
+            place = f"{path}, line {number}"
+            if len(cells) < 2:
+                raise DataError(f"{place}: 1 column, where there must be a word and its label; mend the line")
+            if len(cells) != must:
+                raise DataError(f"{place}: {len(cells)} columns where the other lines have {must}; mend the line")
             sentence.append((number, cells))
     if sentence:
         yield sentence
@@ -98,13 +102,6 @@ def _is_comment(line: str, model: str, *, inside: bool) -> bool:
     if "\t" in model and "\t" not in line:
         return True
     return not inside and (len(_cells(line)) != len(_cells(model)) or bool(ASSIGNED.match(line)))
-
-
-def _refuse_width(place: str, cells: int, must: int) -> None:
-    if cells < 2:
-        raise DataError(f"{place}: 1 column, where there must be a word and its label; mend the line")
-    if cells != must:
-        raise DataError(f"{place}: {cells} columns where the other lines have {must}; mend the line")
 
 
 def _is_numbered(rows: list[Row]) -> bool:

@@ -59,27 +59,22 @@ SIMILARITY = Layout(
 
 def rows_of(path: Path, *, commas: bool) -> Iterator[Row]:
     """The rows of a table that are not blank: a real CSV with `commas`, else cells between tabs, quotes and all."""
-    rows = _comma_rows(path) if commas and not _has_tabs(path) else _tab_rows(path)
+    tabs = ((number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1))
+    rows = _comma_rows(path) if commas and not _has_tabs(path) else tabs
     return (row for row in rows if any(cell.strip() for cell in row[1]))
-
-
-def _tab_rows(path: Path) -> Iterator[Row]:
-    return ((number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1))
 
 
 def _comma_rows(path: Path) -> Iterator[Row]:
     reader = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
-    while True:
-        number = reader.line_num + 1  # of the first line, since a cell in quotes may go over several
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise DataError(
-                f"{path}, line {number}: not CSV ({error}); mend the quotes, or shorten what begins there"
-            ) from error
-        if cells is None:
-            return
-        yield number, cells
+    number = 1  # of the first line, since a cell in quotes may go over several
+    try:
+        for cells in reader:
+            yield number, cells
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"{path}, line {number}: not CSV ({error}); mend the quotes, or shorten what begins there"
+        ) from error
 
 
 def _has_tabs(path: Path) -> bool:

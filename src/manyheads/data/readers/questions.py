@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import DataError
+from manyheads.core.log import warn
 from manyheads.data.readers.corpus import read_lines
 
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
@@ -38,20 +39,8 @@ class Question:
         return not self.answers
 
 
-@dataclass(frozen=True)
-class QuestionFile:
-    """The questions of a file; each answer stands in its context where it says that it does."""
-
-    path: Path
-    questions: list[Question]
-    mended: int
-    """Questions with an answer that stood elsewhere; it begins at the nearest place where its text stands."""
-    left_out: int
-    """Questions with an answer that stands nowhere in the context."""
-
-
-def read_questions(path: Path) -> QuestionFile:
-    """All questions of a file."""
+def read_questions(path: Path) -> list[Question]:
+    """All questions of a file that ask something; what is mended in them, and how many are left out, is told."""
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
@@ -61,17 +50,27 @@ def read_questions(path: Path) -> QuestionFile:
         raise DataError(f"{path}: not JSON ({error}); give a file in the layout of SQuAD") from error
     questions, mended, left_out = [], 0, 0
     for found in _questions(content, str(path)):
-        answers = [_placed(answer, found.context) for answer in found.answers]
-        placed = tuple(answer for answer in answers if answer)
-        if len(placed) < len(answers):
+        placed = tuple(_placed(answer, found.context) for answer in found.answers)
+        if not all(placed):
             left_out += 1
             continue
+        if not found.context.strip():
+            raise DataError(f"{path}: the context of question {found.id!r} is empty; mend the file")
         mended += placed != found.answers
         questions.append(replace(found, answers=placed))
     if not questions:
         some = f"none of its {left_out:,} questions has its answers in its context"
         raise DataError(f"{path}: {some if left_out else 'it has no question'}; give a file in the layout of SQuAD")
-    return QuestionFile(path, questions, mended, left_out)
+    asked = [each for each in questions if each.text.strip()]
+    told = {
+        "have an answer that stands elsewhere in their context; the nearest place is taken": mended,
+        "have an answer that stands nowhere in their context, and are left out": left_out,
+        "are empty and left out": len(questions) - len(asked),
+    }
+    for what, count in told.items():
+        if count:
+            warn(f"{path}: {count:,} questions {what}")
+    return asked
 
 
 def _questions(content: Any, place: str) -> Iterator[Question]:

@@ -9,59 +9,30 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
 from manyheads.data.examples import answer_store
-from manyheads.data.readers.questions import Answer, Question, QuestionFile, read_questions
+from manyheads.data.readers.questions import Answer, Question, read_questions
 from manyheads.tasks.answer.recipe import LONGEST, STRIDE, AnswerData
-from manyheads.tasks.labelled import HELD_OUT_EVERY
+from manyheads.tasks.labelled import HELD_OUT_EVERY, Split
 from manyheads.text.encoder import EncoderTokenizer
 
 LONGEST_QUESTION = 64  # tokens
 
 
-@dataclass(frozen=True)
-class SplitQuestions:
-    """The questions of a run."""
-
-    train: list[Question]
-    valid: list[Question]
-
-
-def read_all(data: AnswerData, *, quiet: bool = False) -> SplitQuestions:
+def read_all(data: AnswerData) -> Split[Question]:
     """Reads every question, and refuses what cannot be learned from."""
     if not data.data:
         raise ConfigError("there are no questions to learn from; give a file in the layout of SQuAD with --data")
-    files, others = ([read_questions(Path(name)) for name in names] for names in (data.data, data.valid))
-    train, valid = ([each for file in group for each in asked_in(file, quiet=quiet)] for group in (files, others))
-    for part, names in ((train, data.data), (valid, data.valid)):
+    files = (data.data, data.valid)
+    train, valid = ([each for name in names for each in read_questions(Path(name))] for names in files)
+    for part, names in zip((train, valid), files):
         if names and not part:
             raise DataError(f"{names[0]}: every question is empty; give a file with questions")
-    if not others:
+    if not valid:
         train, valid = _split_by_document(train)
     if all(question.impossible for question in train):
         raise DataError(
             f"{data.data[0]}: none of the {len(train):,} questions to learn from has an answer; give some that have"
         )
-    return SplitQuestions(train, valid)
-
-
-def asked_in(file: QuestionFile, *, quiet: bool = False) -> list[Question]:
-    """The questions of a file that ask something; the others, and what was mended, are told."""
-    bare = next((each for each in file.questions if not each.context.strip()), None)
-    if bare:
-        raise DataError(f"{file.path}: the context of question {bare.id!r} is empty; mend the file")
-    asked = [each for each in file.questions if each.text.strip()]
-    if not quiet:
-        told = (
-            (
-                file.mended,
-                "questions have an answer that stands elsewhere in their context; the nearest place is taken",
-            ),
-            (file.left_out, "questions have an answer that stands nowhere in their context, and are left out"),
-            (len(file.questions) - len(asked), "questions are empty and left out"),
-        )
-        for count, what in told:
-            if count:
-                warn(f"{file.path}: {count:,} {what}")
-    return asked
+    return Split(train, valid)
 
 
 def _split_by_document(questions: list[Question]) -> tuple[list[Question], list[Question]]:
@@ -91,6 +62,12 @@ class ContextWindow:
         """How many tokens of the context it has."""
         return len(self.ids) - self.before - 1
 
+    def within(self, place: tuple[int, int] | None) -> tuple[int, int]:
+        """The positions of a stretch of the context; those of [CLS] where it is not all in the window."""
+        if place is None or place[0] < self.first or place[1] >= self.first + self.count:
+            return 0, 0
+        return place[0] - self.first + self.before, place[1] - self.first + self.before
+
 
 @dataclass(frozen=True)
 class Read:
@@ -109,13 +86,7 @@ class Read:
     def targets(self, answers: Sequence[Answer]) -> list[tuple[int, int]]:
         """Of each window the positions of the first answer's ends; those of [CLS] where it is not all in the window."""
         place = self.place(answers[0]) if answers else None
-        return [_within(window, place) for window in self.windows]
-
-
-def _within(window: ContextWindow, place: tuple[int, int] | None) -> tuple[int, int]:
-    if place is None or place[0] < window.first or place[1] >= window.first + window.count:
-        return 0, 0
-    return place[0] - window.first + window.before, place[1] - window.first + window.before
+        return [window.within(place) for window in self.windows]
 
 
 class Reader:
@@ -168,22 +139,16 @@ def pairs_of(questions: Sequence[Question]) -> list[tuple[str, str]]:
     return [(question.text, question.context) for question in questions]
 
 
-def train_tokenizer(asked: SplitQuestions, data: AnswerData) -> EncoderTokenizer:
-    """A tokenizer for questions and contexts."""
-    contexts = dict.fromkeys(question.context for question in asked.train)
-    texts = [*(question.text for question in asked.train), *contexts]
-    return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
-
-
-def store_questions(asked: SplitQuestions, reader: Reader, directory: Path) -> None:
+def store_questions(asked: Split[Question], reader: Reader, directory: Path) -> None:
     """Lays the windows to learn from and the questions to validate on down."""
     train, valid = _placed(asked.train, reader), _placed(asked.valid, reader)
     rows = [window.ids for _, read in train for window in read.windows]
     targets = [target for question, read in train for target in read.targets(question.answers)]
-    answer_store(rows, targets).save(directory / "train")
-    (directory / "valid.json").write_text(json.dumps([asdict(question) for question, _ in valid]), encoding="utf-8")
     impossible = sum(question.impossible for question, _ in train)
-    (directory / "about.json").write_text(json.dumps({"impossible": impossible > 0}) + "\n", encoding="utf-8")
+    store = answer_store(rows, targets)
+    store.about = {"impossible": impossible > 0}
+    store.save(directory / "train")
+    (directory / "valid.json").write_text(json.dumps([asdict(question) for question, _ in valid]), encoding="utf-8")
     without = f", {impossible:,} of them without an answer" if impossible else ""
     say(f"{len(train):,} questions to learn from{without}, {len(valid):,} to validate on")
     say(

@@ -3,8 +3,9 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from manyheads.core.errors import DataError
 
@@ -56,15 +57,13 @@ def answer_scores(predicted: Sequence[str], golds: Sequence[Sequence[str]]) -> A
         raise DataError("there is no question to score")
     exacts, overlaps = ([_best(measure, *pair) for pair in zip(predicted, golds)] for measure in (exact, overlap))
     answerable = [any(each) for each in golds]
-    impossible = [not each for each in answerable]
-    everything = [True] * len(golds)
     return AnswerScores(
-        exact=_percent(exacts, everything) or 0.0,
-        f1=_percent(overlaps, everything) or 0.0,
+        exact=_percent(exacts) or 0.0,
+        f1=_percent(overlaps) or 0.0,
         questions=len(golds),
-        answerable_exact=_percent(exacts, answerable),
-        answerable_f1=_percent(overlaps, answerable),
-        impossible_right=_percent(exacts, impossible),
+        answerable_exact=_percent(compress(exacts, answerable)),
+        answerable_f1=_percent(compress(overlaps, answerable)),
+        impossible_right=_percent(compress(exacts, (not each for each in answerable))),
     )
 
 
@@ -72,9 +71,8 @@ def _best(measure: Callable[[str, str], float], predicted: str, golds: Sequence[
     return max(measure(predicted, gold) for gold in [gold for gold in golds if normalised(gold)] or [""])
 
 
-def _percent(values: list[float], chosen: list[bool]) -> float | None:
-    """The mean of the values that are chosen, in percent."""
-    kept = [value for value, wanted in zip(values, chosen) if wanted]
+def _percent(values: Iterable[float]) -> float | None:
+    kept = list(values)
     return 100 * sum(kept) / len(kept) if kept else None
 
 

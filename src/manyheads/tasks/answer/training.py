@@ -1,7 +1,6 @@
 """Fine-tuning to answer questions, as BERT was on SQuAD (Devlin et al. 2019, sections 4.2 and 4.3)."""
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,25 +8,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from manyheads.data.batches import Batches
-from manyheads.data.examples import answer_batches
 from manyheads.data.ragged import Store
+from manyheads.data.readers.questions import Question
 from manyheads.interop.directory import find_model
 from manyheads.models.bert import Bert, BertAnswerer
-from manyheads.tasks.answer.data import (
-    Reader,
-    SplitQuestions,
-    pairs_of,
-    read_all,
-    store_questions,
-    stored_questions,
-    train_tokenizer,
-)
+from manyheads.tasks.answer.data import Reader, pairs_of, read_all, store_questions, stored_questions
 from manyheads.tasks.answer.recipe import AnswerRecipe
 from manyheads.tasks.answer.scores import answer_scores
 from manyheads.tasks.answer.use import ranked, window_scores
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.labelled import Split
 from manyheads.tasks.task import Asked
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.objectives import Loss, answer_loss, span_loss
@@ -50,39 +41,36 @@ class Answering(FineTuning):
             return recipe
         return replace(recipe, model=replace(recipe.model, context=min(recipe.model.context, recipe.data.longest)))
 
-    def count_examples(self) -> tuple[int, str]:
-        found, own = read_all(self.recipe.data, quiet=True), self.recipe.fine_tune.model
+    def count(self, examples: Split[Question]) -> tuple[int, str]:
+        own = self.recipe.fine_tune.model
         if self.steps_asked:  # so that windows need no counting; there is one or more for each question
-            return len(found.train), "f1"
-        self.processor = EncoderTokenizer.load(find_model(Path(own))) if own else self.train_processor(found)
-        return sum(len(read.windows) for read in self._reader()(pairs_of(found.train))), "f1"
+            return len(examples.train), "f1"
+        self.processor = EncoderTokenizer.load(find_model(Path(own))) if own else self.train_processor(examples)
+        return sum(len(read.windows) for read in self._reader()(pairs_of(examples.train))), "f1"
 
     def _reader(self) -> Reader:
         data = self.recipe.data
         return Reader(self.processor, self.recipe.model.context, longest=data.longest, stride=data.stride)
 
-    def read(self) -> SplitQuestions:
+    def read(self) -> Split[Question]:
         return read_all(self.recipe.data)
 
-    def train_processor(self, examples: SplitQuestions) -> EncoderTokenizer:
-        return train_tokenizer(examples, self.recipe.data)
+    def texts(self, examples: Split[Question]) -> Iterable[str]:
+        contexts = dict.fromkeys(question.context for question in examples.train)
+        return [*(question.text for question in examples.train), *contexts]
 
-    def store(self, examples: SplitQuestions, directory: Path) -> None:
+    def store(self, examples: Split[Question], directory: Path) -> None:
         store_questions(examples, self._reader(), directory)
 
     def open(self, directory: Path) -> None:
         data, context = self.recipe.data, self.recipe.model.context
-        self.impossible = json.loads((directory / "about.json").read_text(encoding="utf-8"))["impossible"]
-        self.train = Store.open(directory / "train")
-        self.valid = stored_questions(directory)
+        self.train, self.valid = Store.open(directory / "train"), stored_questions(directory)
+        self.impossible = self.train.about["impossible"]
         # As the finished model will read them.
         self.validated = Reader(self.processor, context, longest=data.longest)(pairs_of(self.valid))
 
     def on_top(self, body: Bert) -> BertAnswerer:
         return BertAnswerer(body, self.impossible, min(self.recipe.data.longest, self.recipe.model.context))
-
-    def batches_of(self, store: Store, **order: Any) -> Batches:
-        return answer_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return answer_loss(model, batch)

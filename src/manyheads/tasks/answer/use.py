@@ -19,7 +19,7 @@ from manyheads.data.readers.questions import Question, read_questions
 from manyheads.look.grid import of_numbers
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertAnswerer
-from manyheads.tasks.answer.data import ContextWindow, Read, Reader, asked_in, pairs_of
+from manyheads.tasks.answer.data import ContextWindow, Read, Reader, pairs_of
 from manyheads.tasks.answer.recipe import LONGEST, STRIDE, Evaluation
 from manyheads.tasks.answer.scores import AnswerScores, answer_scores, answer_table
 from manyheads.tasks.inside.conclusions import GIVES, probabilities
@@ -101,8 +101,7 @@ class Answerer(EncoderPredictor):
     def _questions(self, asked: Evaluation) -> list[Question]:
         if asked.columns:
             raise ConfigError("--columns are of tables; questions in the layout of SQuAD have none")
-        files = [read_questions(Path(name)) for name in self.given(asked.data)]
-        return [question for file in files for question in asked_in(file)]
+        return [question for name in self.given(asked.data) for question in read_questions(Path(name))]
 
     def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
         why = "this model reads a question and a text; give the text behind the question"

@@ -1,65 +1,54 @@
 """The data of a classifier: labelled texts as the rows of ids that GPT-1 and BERT were fine-tuned on."""
 
-import json
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
 from manyheads.data.examples import example_store
 from manyheads.data.ragged import Store
-from manyheads.data.readers.examples import Example, ExampleFile, read_examples
+from manyheads.data.readers.examples import Example, ExampleFile
 from manyheads.tasks.classify.recipe import ExampleData
-from manyheads.tasks.labelled import EXTRACT, START, Wrapping, as_number, label_names, split, with_dev
+from manyheads.tasks.labelled import (
+    EXTRACT,
+    START,
+    Split,
+    Wrapping,
+    as_number,
+    example_files,
+    label_names,
+    split,
+    with_dev,
+)
 from manyheads.tasks.language.data import DELIMITER
-from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 
 SHOWN = 20  # labels in a message
-HOW = (
-    "example",
-    "say which column is the label, as the last of --columns, or that labels are numbers to be met, with --regression",
-)
+REMEDY = "say which column is the label, last of --columns, or that labels are numbers to be met, with --regression"
 UNBALANCED = 0.8  # the share of one label from which accuracy says little
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """What the files of a run hold: all of one form, with labels by name."""
-
-    form: str
-    names: tuple[str, ...]
-    train: list[Example]
-    valid: list[Example]
-
-
-def read_all(data: ExampleData, *, quiet: bool = False) -> Labelled:
+def read_all(data: ExampleData) -> Split[Example]:
     """Reads every example, and refuses what cannot be learned from."""
     if not data.train:
         raise ConfigError("there are no examples to learn from; give a .tsv or .jsonl file with --train")
-    valid = data.valid or with_dev(data.train)
-    files = [read_examples(Path(name), data.columns, "train") for name in data.train]
-    others = [read_examples(Path(name), data.columns, "dev") for name in valid]
+    files = example_files(data.train, data.columns, "train")
+    others = example_files(data.valid or with_dev(data.train), data.columns, "dev")
     form = files[0].form
     for file in (*files, *others):
         if file.form != form:
             raise DataError(f"{file.path} is of the form {file.form}, but {files[0].path} of the form {form}")
     if form == "choice" and data.regression:
         raise ConfigError("--regression is for numbers, but these are choices with an answer; leave it away")
-    names = () if form == "choice" or data.regression else label_names(_counts(files), files[0].path, *HOW)
+    named = form != "choice" and not data.regression
+    counts = Counter(example.label for file in files for example in file.examples)
+    names = label_names(counts, files[0].path, "example", REMEDY) if named else ()
     for file in (*files, *others):
         refuse_unknown(file, names, data.regression)
-    if not quiet:
-        _tell(files, others, data.regression)
-    train = [example for file in files for example in file.examples]
-    if others:
-        return Labelled(form, names, train, [example for file in others for example in file.examples])
-    return Labelled(form, names, *split(train, "examples"))
-
-
-def _counts(files: list[ExampleFile]) -> Counter[str]:
-    return Counter(example.label for file in files for example in file.examples)
+    if named:
+        _tell(files, counts)
+    train, valid = ([example for file in some for example in file.examples] for some in (files, others))
+    return Split(*((train, valid) if valid else split(train, "examples")), {"form": form, "names": names})
 
 
 def refuse_unknown(file: ExampleFile, names: tuple[str, ...], regression: bool) -> None:
@@ -76,18 +65,11 @@ def refuse_unknown(file: ExampleFile, names: tuple[str, ...], regression: bool) 
             )
 
 
-def _tell(files: list[ExampleFile], others: list[ExampleFile], regression: bool) -> None:
-    for file in (*files, *others):
-        if file.empty:
-            count, first = len(file.empty), file.empty[0]
-            warn(f"{file.path}: {count:,} examples with an empty text are left out, the first of them in line {first}")
-    counts = _counts(files)
+def _tell(files: list[ExampleFile], counts: Counter[str]) -> None:
     for file in files:
         first = file.examples[0]
-        if file.form != "choice" and first.line == 1 and counts[first.label] == 1 and not regression:
+        if first.line == 1 and counts[first.label] == 1:
             warn(f"{file.path}: only line 1 has the label {first.label!r}; if it is a header, name its --columns")
-    if regression or files[0].form == "choice":
-        return
     say("labels: " + ", ".join(f"{name} {count:,}" for name, count in counts.most_common(SHOWN)))
     name, most = counts.most_common(1)[0]
     if most > UNBALANCED * counts.total():
@@ -106,32 +88,19 @@ def with_marks(tokenizer: LanguageTokenizer) -> LanguageTokenizer:
     return tokenizer.with_template([START, "$A", EXTRACT], [START, "$A", DELIMITER, "$B", EXTRACT])
 
 
-def train_tokenizer(found: Labelled, data: ExampleData, kind: type) -> LanguageTokenizer | EncoderTokenizer:
-    """A tokenizer of this kind for the examples."""
-    texts = (text.strip() for example in found.train for text in example.texts)
-    if kind is EncoderTokenizer:
-        return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
-    return with_marks(LanguageTokenizer.train(texts, data.vocabulary))
-
-
-def store_examples(found: Labelled, wrapping: Wrapping, regression: bool, directory: Path) -> None:
+def store_examples(found: Split[Example], wrapping: Wrapping, regression: bool, directory: Path) -> None:
     """Lays the rows of ids of all examples down, with their labels."""
-    for part, examples in (("train", found.train), ("valid", found.valid)):
-        _store(found, examples, wrapping, regression).save(directory / part)
-    about = {"form": found.form, "names": found.names}
-    (directory / "examples.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
-    what = "numbers" if regression else f"{len(found.names)} labels" if found.names else "choices"
+    form, names = found.about["form"], found.about["names"]
+    numbers = {name: number for number, name in enumerate(names)}
+
+    def stored(examples: list[Example]) -> Store:
+        parts = [parts_of(form, example.texts) for example in examples]
+        flat = iter(wrapping.rows([part for each in parts for part in each]))
+        number = float if regression else numbers.__getitem__ if numbers else int
+        return example_store([[next(flat) for _ in each] for each in parts], [number(each.label) for each in examples])
+
+    found.save(directory, stored)
+    what = "numbers" if regression else f"{len(names)} labels" if names else "choices"
     say(f"{len(found.train):,} examples to learn from, {len(found.valid):,} to validate on, {what}")
     if wrapping.cut:
         warn(f"{wrapping.cut:,} texts are longer than the model's context and lose their end")
-
-
-def _store(found: Labelled, examples: list[Example], wrapping: Wrapping, regression: bool) -> Store:
-    parts = [parts_of(found.form, example.texts) for example in examples]
-    flat = iter(wrapping.rows([part for each in parts for part in each]))
-    rows = [[next(flat) for _ in each] for each in parts]
-    if regression:
-        return example_store(rows, [float(example.label) for example in examples])
-    numbers = {name: number for number, name in enumerate(found.names)}
-    labels = [numbers[example.label] if numbers else int(example.label) for example in examples]
-    return example_store(rows, labels)

@@ -1,6 +1,6 @@
 """Fine-tuning to classify: decoders as GPT-1 (Radford et al. 2018, sections 3.2 and 3.3), encoders as BERT."""
 
-import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.batches import Batches
-from manyheads.data.examples import example_batches
-from manyheads.data.ragged import Store
+from manyheads.data.readers.examples import Example
 from manyheads.interop.directory import ENCODERS, load_model
 from manyheads.models import bert
 from manyheads.models.bert import Bert, BertClassifier, BertConfig
@@ -19,10 +17,10 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.card import model_card
-from manyheads.tasks.classify.data import Labelled, read_all, store_examples, train_tokenizer, with_marks
+from manyheads.tasks.classify.data import read_all, store_examples, with_marks
 from manyheads.tasks.classify.recipe import FAMILIES, ClassifyFineTune, ClassifyRecipe, ExampleData
-from manyheads.tasks.fine_tuning import FineTuning, label_validation, percent_right
-from manyheads.tasks.labelled import Wrapping
+from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.labelled import Split, Wrapping
 from manyheads.tasks.language import training as language
 from manyheads.tasks.task import Asked, refuse_other_family
 from manyheads.text.encoder import EncoderTokenizer
@@ -77,8 +75,8 @@ class Classification(FineTuning):
         refuse_other_family(family, model, FAMILIES)
         return ClassifyRecipe(family=family, model=model)
 
-    def count_examples(self) -> tuple[int, str]:
-        return len(read_all(self.recipe.data, quiet=True).train), self.metrics[0]
+    def count(self, examples: Split[Example]) -> tuple[int, str]:
+        return len(examples.train), self.metrics[0]
 
     def rate(self) -> float:
         recipe = self.recipe
@@ -95,24 +93,27 @@ class Classification(FineTuning):
         body, processor = _load(path)
         return body, with_marks(processor) if isinstance(processor, LanguageTokenizer) else processor
 
-    def read(self) -> Labelled:
-        if self.recipe.model.context < SHORTEST:
-            raise ConfigError(
-                f"model.context is {self.recipe.model.context}, which leaves no place for a text; raise it"
-            )
+    def read(self) -> Split[Example]:
+        context = self.recipe.model.context
+        if context < SHORTEST:
+            raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
         return read_all(self.recipe.data)
 
-    def train_processor(self, examples: Labelled) -> Any:
-        return train_tokenizer(examples, self.recipe.data, self.Processor)
+    def texts(self, examples: Split[Example]) -> Iterable[str]:
+        return (text.strip() for example in examples.train for text in example.texts)
 
-    def store(self, examples: Labelled, directory: Path) -> None:
+    def train_processor(self, examples: Split[Example]) -> Any:
+        if self.encoder:
+            return super().train_processor(examples)
+        return with_marks(LanguageTokenizer.train(self.texts(examples), self.recipe.data.vocabulary))
+
+    def store(self, examples: Split[Example], directory: Path) -> None:
         wrapping = Wrapping(self.processor, self.recipe.model.context)
         store_examples(examples, wrapping, self.recipe.data.regression, directory)
 
     def open(self, directory: Path) -> None:
-        about = json.loads((directory / "examples.json").read_text(encoding="utf-8"))
-        self.form, self.names = about["form"], tuple(about["names"])
-        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
+        super().open(directory)
+        self.form, self.names = self.train.about["form"], tuple(self.train.about["names"])
 
     def body(self, pre_trained: Any) -> nn.Module:
         if self.encoder:
@@ -125,22 +126,17 @@ class Classification(FineTuning):
     def on_top(self, body: Any) -> nn.Module:
         return (BertClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)
 
-    def batches_of(self, store: Store, **order: Any) -> Batches:
-        return example_batches(store, size=self.recipe.data.examples, **order)
-
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         fine_tune = self.recipe.fine_tune
         # A frozen language model has nothing to learn from its own loss.
         return classification_loss(model, batch, auxiliary=0.0 if fine_tune.freeze else fine_tune.auxiliary)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """Negative log-likelihood of a label and how many of a hundred are right; of numbers their correlation."""
-        numbers = self.recipe.data.regression
-        loss, predicted, truth = label_validation(model, self.valid_batches().epoch(0), _scored, numbers=numbers)
-        if numbers:
-            pearson = torch.corrcoef(torch.stack([predicted, truth]).double())[0, 1].nan_to_num(0.0)
-            return {"loss": loss, "pearson": 100 * float(pearson)}
-        return {"loss": loss, "accuracy": percent_right(predicted, truth)}
+    def scores(self, model: nn.Module, batch: Any) -> Tensor:
+        return compared(model(batch.ids, batch.lengths), batch.candidates).float()
+
+    def correlations(self, predicted: Tensor, truth: Tensor) -> dict[str, float]:
+        pearson = torch.corrcoef(torch.stack([predicted, truth]).double())[0, 1].nan_to_num(0.0)
+        return {"pearson": 100 * float(pearson)}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         start, between, behind = (
@@ -172,10 +168,6 @@ number.
 """
         tag, title = "text-classification", "A classifier"
         return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
-
-
-def _scored(model: nn.Module, batch: Any) -> Tensor:
-    return compared(model(batch.ids, batch.lengths), batch.candidates).float()
 
 
 def _encoder(config: BertConfig) -> ClassifyRecipe:

@@ -13,18 +13,18 @@ from torch import Tensor
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.core.log import say, warn
 from manyheads.data.examples import candidates_of
-from manyheads.data.readers.examples import ExampleFile, read_examples
+from manyheads.data.readers.examples import ExampleFile
 from manyheads.look.grid import of_numbers
 from manyheads.look.reliability import reliability
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertClassifier
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.tasks.classify.data import parts_of, refuse_unknown
-from manyheads.tasks.classify.recipe import Evaluation, ExampleEvaluation
+from manyheads.tasks.classify.recipe import Evaluation
 from manyheads.tasks.inside.conclusions import concluded, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, refuse_second
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, outputs_of
+from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, example_files, outputs_of
 from manyheads.tasks.metrics import LabelScores, label_scores, label_table, number_scores, number_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits
 from manyheads.tasks.task import Predictor, listed
@@ -104,7 +104,7 @@ class Classifier(EncoderPredictor):
 
     def evaluate(self, asked: Evaluation) -> str:
         """Accuracy, F1, confusion and calibration of labels; correlation and error of numbers; accuracy of choices."""
-        inputs, truth = self._labelled(example_files(self, asked))
+        inputs, truth = self._labelled(example_files(self.given(asked.data), asked.columns, "dev"))
         if asked.plot and not self.names:
             raise ConfigError(
                 "--plot draws how far the probabilities of labels can be trusted; this model has no labels"
@@ -148,7 +148,7 @@ class Classifier(EncoderPredictor):
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """Of labels their negative log-likelihood, of numbers the squared error."""
-        inputs, truth = self._labelled(example_files(self, asked))
+        inputs, truth = self._labelled(example_files(self.given(asked.data), asked.columns, "dev"))
 
         def loss() -> float:
             if self.numbers:
@@ -188,15 +188,6 @@ def wrapped_forward(predictor: Predictor, text: str, second: str | None, most: i
     row = Wrapping(predictor.tokenizer, sys.maxsize).rows([texts])[0]
     refuse_long(text, row, most)
     return one_forward(predictor.model, row, texts)
-
-
-def example_files(predictor: Predictor, asked: ExampleEvaluation) -> list[ExampleFile]:
-    """The examples of files, or of the dev part of folders; those without a text are left out, and counted."""
-    files = [read_examples(Path(name), asked.columns, "dev") for name in predictor.given(asked.data)]
-    for file in files:
-        if file.empty:
-            warn(f"{file.path}: {len(file.empty):,} examples with an empty text are left out")
-    return files
 
 
 def numbers_of(files: list[ExampleFile]) -> list[float]:

@@ -1,5 +1,6 @@
 """Training an embedder as Sentence-BERT was (Reimers and Gurevych 2019), from pairs with or without scores."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,16 @@ from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
 from manyheads.data.examples import similarity_batches
 from manyheads.data.ragged import Store
+from manyheads.data.readers.examples import Example
 from manyheads.interop.directory import load_embedder
 from manyheads.models.bert import Bert, BertEmbedder
 from manyheads.tasks.card import model_card
-from manyheads.tasks.fine_tuning import FineTuning, label_validation, percent_right
-from manyheads.tasks.labelled import Wrapping
+from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.labelled import Split, Wrapping
 from manyheads.tasks.metrics import number_scores
-from manyheads.tasks.similarity.data import Found, read_all, store_pairs, train_tokenizer
+from manyheads.tasks.similarity.data import read_all, store_pairs
 from manyheads.tasks.similarity.recipe import SimilarityData, SimilarityRecipe
 from manyheads.tasks.task import Asked
-from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.objectives import Loss, cosine_scores, similarity_loss
 
 WITH_SCORES, WITHOUT_SCORES = ("spearman", "pearson", "loss"), ("accuracy", "loss")
@@ -42,49 +43,47 @@ class Similarity(FineTuning):
         # What ends a text follows from the tokenizer.
         return SimilarityRecipe(data=data, model=replace(model.config, separator=None))
 
-    def count_examples(self) -> tuple[int, str]:
-        found = read_all(self.recipe.data, quiet=True)
-        return len(found.train), (WITHOUT_SCORES if found.valid.scores is None else WITH_SCORES)[0]
+    def count(self, examples: Split[Example]) -> tuple[int, str]:
+        return len(examples.train), (WITH_SCORES if examples.valid[0].label else WITHOUT_SCORES)[0]
 
-    def read(self) -> Found:
-        examples = read_all(self.recipe.data)
-        known, found = WITHOUT_SCORES if examples.valid.scores is None else WITH_SCORES, self.recipe.train.best_by
-        if found not in known:
-            raise ConfigError(f"train.best_by is {found}, which is not for this task; use {' or '.join(known)}")
-        return examples
+    def read(self) -> Split[Example]:
+        return read_all(self.recipe.data)
 
-    def train_processor(self, examples: Found) -> EncoderTokenizer:
-        return train_tokenizer(examples, self.recipe.data)
+    def texts(self, examples: Split[Example]) -> Iterable[str]:
+        return (text.strip() for pair in examples.train for text in pair.texts)
 
-    def store(self, examples: Found, directory: Path) -> None:
+    def store(self, examples: Split[Example], directory: Path) -> None:
         context = self.recipe.model.context
         longest = min(self.recipe.data.longest or context, context)
         store_pairs(examples, Wrapping(self.processor, longest), directory)
 
     def open(self, directory: Path) -> None:
-        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
+        """Whatever validation would stumble over is said here."""
+        super().open(directory)
         self.scored = "score" in self.valid
+        known, found = WITH_SCORES if self.scored else WITHOUT_SCORES, self.recipe.train.best_by
+        if found not in known:
+            raise ConfigError(f"train.best_by is {found}, which is not for this task; use {' or '.join(known)}")
         if self.scored:
-            number_scores([0.0], [0.0])  # what it needs may not be installed, which is better known now
+            number_scores([0.0], [0.0])  # says what is not installed
 
     def on_top(self, body: Bert) -> BertEmbedder:
         data = self.recipe.data
         return BertEmbedder(body, data.pooling, data.normalised, data.longest)
 
-    def batches_of(self, store: Store, **order: Any) -> Batches:
-        return similarity_batches(store, size=self.recipe.data.examples, **order)
+    def batches_of(self, store: Store, *, seed: int, shuffle: bool) -> Batches:
+        return similarity_batches(store, size=self.recipe.data.examples, seed=seed, shuffle=shuffle)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return similarity_loss(model, batch)
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """How cosines follow scores, or how many of a hundred first texts have their own second text nearest."""
-        batches = self.valid_batches().epoch(0)
-        loss, predicted, truth = label_validation(model, batches, _scored, numbers=self.scored)
-        if not self.scored:
-            return {"loss": loss, "accuracy": percent_right(predicted, truth)}
-        scored = number_scores(predicted.cpu().numpy(), truth.cpu().numpy())
-        return {"loss": loss, "spearman": 100 * scored.spearman, "pearson": 100 * scored.pearson}
+    def scores(self, model: nn.Module, batch: Any) -> Tensor:
+        """Cosines, or of each first text the logits of all second texts, of which its own is right."""
+        return cosine_scores(model(batch.ids, batch.lengths), batch.candidates)
+
+    def correlations(self, predicted: Tensor, truth: Tensor) -> dict[str, float]:
+        found = number_scores(predicted.cpu().numpy(), truth.cpu().numpy())
+        return {"spearman": 100 * found.spearman, "pearson": 100 * found.pearson}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         pooled = {"mean": "the mean of its tokens' vectors", "cls": "the vector of its first token"}
@@ -106,10 +105,6 @@ An encoder that gives each text one vector, {shape}, trained on {len(self.train)
         meaning = f"Of these, {'; '.join(text for name, text in known.items() if name in scores)}."
         names = {"pipeline_tag": "sentence-similarity", "title": "An embedder", "library": "sentence-transformers"}
         return model_card(self.recipe, scores, about=about, meaning=meaning, **names)
-
-
-def _scored(model: nn.Module, batch: Any) -> Tensor:
-    return cosine_scores(model(batch.ids, batch.lengths), batch.candidates)
 
 
 TASK = Similarity

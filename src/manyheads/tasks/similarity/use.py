@@ -9,20 +9,18 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
-from manyheads.data.batches import padded
 from manyheads.interop.directory import load_embedder
 from manyheads.interop.sentence import is_sentence_model
 from manyheads.look.grid import of_numbers
 from manyheads.look.walk import Section
 from manyheads.models.bert import BertEmbedder
 from manyheads.ops.device import pick_device
-from manyheads.tasks.classify.use import example_files, numbers_of, wrapped_forward
+from manyheads.tasks.classify.use import numbers_of, wrapped_forward
 from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import EncoderPredictor, Wrapping
+from manyheads.tasks.labelled import EncoderPredictor, Wrapping, example_files, outputs_of
 from manyheads.tasks.metrics import NumberScores, number_scores, number_table
 from manyheads.tasks.similarity.recipe import Evaluation
 from manyheads.tasks.task import listed
@@ -71,11 +69,11 @@ class Embedder(EncoderPredictor):
 
     def in_chunks(self, texts: Sequence[str]) -> Iterator[np.ndarray]:
         """The vectors of the texts in their order, some thousands at a time: for more than memory should hold."""
-        texts = _texts(texts)
-        self._wrapping.cut = 0
+        texts, self._wrapping.cut = _texts(texts), 0
+        tokens = CPU_TOKENS_AT_ONCE if self.device.type == "cpu" else TOKENS_AT_ONCE
         for first in range(0, len(texts), TEXTS_AT_ONCE):
             rows = self._wrapping.rows([(text,) for text in texts[first : first + TEXTS_AT_ONCE]])
-            yield self._vectors(rows).cpu().numpy()
+            yield torch.stack(outputs_of(self.model, rows, tokens)).numpy()
         cut = self._wrapping.cut
         if cut and not self._warned:
             self._warned = True
@@ -83,16 +81,6 @@ class Embedder(EncoderPredictor):
                 f"{cut:,} of {len(texts):,} texts are longer than the {self.longest} tokens that the model reads and "
                 "lose their end"
             )
-
-    @torch.inference_mode()
-    def _vectors(self, rows: list[list[int]]) -> Tensor:
-        """The vector of each row, computed with others of about its length."""
-        tokens = CPU_TOKENS_AT_ONCE if self.device.type == "cpu" else TOKENS_AT_ONCE
-        vectors = torch.empty(len(rows), self.width, device=self.device)
-        for places in grouped([len(row) for row in rows], tokens):
-            ids, lengths = padded([rows[place] for place in places])
-            vectors[places] = self.model(ids.to(self.device), lengths.to(self.device)).float()
-        return vectors
 
     def similarity(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
         """[first, second]: the cosine of the vectors of each of the first texts with those of all second texts."""
@@ -129,7 +117,7 @@ class Embedder(EncoderPredictor):
 
     def _scored_pairs(self, asked: Evaluation) -> tuple[list[tuple[str, str]], list[float]]:
         """Pairs of texts and their numbers."""
-        files = example_files(self, asked)
+        files = example_files(self.given(asked.data), asked.columns, "dev")
         for file in files:
             if file.form != "pair":
                 raise DataError(

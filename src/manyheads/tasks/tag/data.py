@@ -1,9 +1,8 @@
 """The data of a tagger: sentences of labelled words as rows of ids, each label at the first piece of its word."""
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -13,7 +12,7 @@ from manyheads.core.log import say
 from manyheads.data.examples import NOTHING, tag_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.columns import TaggedSentence, read_columns
-from manyheads.tasks.labelled import label_names, split
+from manyheads.tasks.labelled import Split, label_names, split
 from manyheads.tasks.metrics import PREFIXES
 from manyheads.tasks.tag.recipe import TagData
 from manyheads.text.encoder import EncoderTokenizer
@@ -21,26 +20,7 @@ from manyheads.text.encoder import EncoderTokenizer
 SHOWN = 20  # labels in a message
 
 
-@dataclass(frozen=True)
-class Tagged:
-    """What the files of a run hold."""
-
-    names: tuple[str, ...]
-    train: list[TaggedSentence]
-    valid: list[TaggedSentence]
-
-    @property
-    def entities(self) -> bool:
-        """Whether validation has entities to find."""
-        return are_entities(label for sentence in self.valid for label in sentence.labels)
-
-
-def are_entities(labels: Iterable[str]) -> bool:
-    """Whether any of the labels begins as those of entities do: B-, I-, …"""
-    return any(label.startswith(PREFIXES) for label in labels)
-
-
-def read_all(data: TagData, *, quiet: bool = False) -> Tagged:
+def read_all(data: TagData) -> Split[TaggedSentence]:
     """Reads every sentence, and refuses what cannot be learned from."""
     if not data.train:
         raise ConfigError("there are no sentences to learn from; give a file in CoNLL's columns with --train")
@@ -53,10 +33,11 @@ def read_all(data: TagData, *, quiet: bool = False) -> Tagged:
         sentences = read_columns(Path(name), data.columns)
         refuse_unknown(name, sentences, names, "the training sentences")
         valid += sentences
-    if not quiet:
-        more = ", …" if len(counts) > SHOWN else ""
-        say("labels: " + ", ".join(f"{name} {count:,}" for name, count in counts.most_common(SHOWN)) + more)
-    return Tagged(names, train, valid) if valid else Tagged(names, *split(train, "sentences"))
+    more = ", …" if len(counts) > SHOWN else ""
+    say("labels: " + ", ".join(f"{name} {count:,}" for name, count in counts.most_common(SHOWN)) + more)
+    train, valid = (train, valid) if valid else split(train, "sentences")
+    entities = any(label.startswith(PREFIXES) for sentence in valid for label in sentence.labels)
+    return Split(train, valid, {"names": names, "entities": entities})
 
 
 def refuse_unknown(path: str | Path, sentences: Sequence[TaggedSentence], names: tuple[str, ...], whose: str) -> None:
@@ -147,22 +128,14 @@ def least_windows(sentences: Sequence[TaggedSentence], context: int) -> int:
     return len(sentences) - len(longer) + sum(len(spans(list(range(words + 1)), room)[0]) for words in longer)
 
 
-def train_tokenizer(found: Tagged, data: TagData) -> EncoderTokenizer:
-    """A tokenizer for the words of the sentences."""
-    texts = (" ".join(sentence.words) for sentence in found.train)
-    return EncoderTokenizer.train(texts, data.vocabulary, lowercase=data.lowercase)
-
-
-def store_sentences(found: Tagged, windowing: Windowing, directory: Path) -> None:
+def store_sentences(found: Split[TaggedSentence], windowing: Windowing, directory: Path) -> None:
     """Lays the windows of all sentences down, each label at the first piece of its word."""
-    for part, sentences in (("train", found.train), ("valid", found.valid)):
-        _store(sentences, found.names, windowing).save(directory / part)
-    about = {"names": found.names}
-    (directory / "tags.json").write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+    names = found.about["names"]
+    found.save(directory, lambda sentences: _store(sentences, names, windowing))
     words = sum(len(sentence.words) for sentence in found.train)
     say(
         f"{len(found.train):,} sentences to learn from with {words:,} words, {len(found.valid):,} to validate on, "
-        f"{len(found.names)} labels"
+        f"{len(names)} labels"
     )
     if windowing.long:
         say(f"{windowing.long:,} sentences are longer than the model's context and are read in overlapping windows")

@@ -1,6 +1,6 @@
 """Fine-tuning to label words, as BERT was to find names (Devlin et al. 2019, section 5.3)."""
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +9,15 @@ import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.data.batches import Batches
-from manyheads.data.examples import NOTHING, by_sentence, tag_batches
-from manyheads.data.ragged import Store
+from manyheads.data.examples import NOTHING, by_sentence
+from manyheads.data.readers.columns import TaggedSentence
 from manyheads.models.bert import Bert, BertTagger
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.labelled import Split
 from manyheads.tasks.metrics import entity_scores
-from manyheads.tasks.tag.data import (
-    Tagged,
-    Windowing,
-    are_entities,
-    least_windows,
-    read_all,
-    store_sentences,
-    train_tokenizer,
-)
+from manyheads.tasks.tag.data import Windowing, least_windows, read_all, store_sentences
 from manyheads.tasks.tag.recipe import TagRecipe
-from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.objectives import Loss, tag_loss, tagging_loss
 
 
@@ -36,25 +27,23 @@ class Tagging(FineTuning):
     Recipe = TagRecipe
     metrics = ("f1", "accuracy", "loss")
 
-    def count_examples(self) -> tuple[int, str]:
-        found = read_all(self.recipe.data, quiet=True)
-        return least_windows(found.train, self.recipe.model.context), "f1" if found.entities else "accuracy"
+    def count(self, examples: Split[TaggedSentence]) -> tuple[int, str]:
+        best_by = "f1" if examples.about["entities"] else "accuracy"
+        return least_windows(examples.train, self.recipe.model.context), best_by
 
-    def read(self) -> Tagged:
+    def read(self) -> Split[TaggedSentence]:
         return read_all(self.recipe.data)
 
-    def train_processor(self, examples: Tagged) -> EncoderTokenizer:
-        return train_tokenizer(examples, self.recipe.data)
+    def texts(self, examples: Split[TaggedSentence]) -> Iterable[str]:
+        return (" ".join(sentence.words) for sentence in examples.train)
 
-    def store(self, examples: Tagged, directory: Path) -> None:
+    def store(self, examples: Split[TaggedSentence], directory: Path) -> None:
         store_sentences(examples, Windowing(self.processor, self.recipe.model.context), directory)
 
     def open(self, directory: Path) -> None:
         """Whatever validation would stumble over is said here."""
-        self.names = tuple(json.loads((directory / "tags.json").read_text(encoding="utf-8"))["names"])
-        self.train, self.valid = (Store.open(directory / part) for part in ("train", "valid"))
-        found = (self.names[number] for number in np.unique(self.valid["labels"].flat) if number != NOTHING)
-        self.entities = are_entities(found)
+        super().open(directory)
+        self.names, self.entities = tuple(self.train.about["names"]), self.train.about["entities"]
         if self.entities:
             entity_scores([["B-name"]], [["B-name"]])  # says what is not installed
         elif self.recipe.train.best_by == "f1":
@@ -64,9 +53,6 @@ class Tagging(FineTuning):
 
     def on_top(self, body: Bert) -> BertTagger:
         return BertTagger(body, self.names)
-
-    def batches_of(self, store: Store, **order: Any) -> Batches:
-        return tag_batches(store, size=self.recipe.data.examples, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return tagging_loss(model, batch)
@@ -86,16 +72,13 @@ class Tagging(FineTuning):
         asked = labels.values != NOTHING
         right = int((predicted == labels.values)[asked].sum())
         found = {"loss": float(loss) / int(asked.sum()), "accuracy": 100 * right / int(asked.sum())}
-        return {**found, "f1": self._f1(predicted)} if self.entities else found
-
-    def _f1(self, predicted: np.ndarray) -> float:
-        spelt = [
-            [[self.names[number] for number in sentence] for sentence in by_sentence(self.valid, values)]
-            for values in (predicted, self.valid["labels"].values)
-        ]
-        f1 = entity_scores(*spelt).f1
-        assert f1 is not None  # there are entities in truth
-        return 100 * f1
+        if self.entities:
+            spelt = [
+                [[self.names[number] for number in sentence] for sentence in by_sentence(self.valid, values)]
+                for values in (predicted, labels.values)
+            ]
+            found["f1"] = 100 * (entity_scores(*spelt).f1 or 0.0)
+        return found
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         count = len(np.unique(self.train["sentence"]))
