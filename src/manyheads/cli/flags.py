@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
 from functools import wraps
 from pathlib import Path
-from types import UnionType
 from typing import Annotated, Any
 
 import typer
@@ -28,8 +27,6 @@ def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter
             continue
         kind = next(each for each in typing.get_args(hint) or (hint,) if each is not type(None))
         several = typing.get_origin(hint) is tuple
-        if not isinstance(hint, UnionType) and not several:
-            kind = hint
         default = None if field.default in (MISSING, None, ()) else field.default
         shown = {False: "no", True: "yes"}.get(default, str(default)) if default is not None else None
         option = typer.Option(
