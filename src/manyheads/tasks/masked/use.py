@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.grouping import grouped
 from manyheads.data.batches import padded
+from manyheads.data.masked_rows import masked_batches
 from manyheads.data.readers.documents import find_texts, read_documents
 from manyheads.data.sentences import write_sentences
 from manyheads.look.walk import Section
@@ -20,7 +21,7 @@ from manyheads.tasks.inside.conclusions import candidates, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor
-from manyheads.tasks.masked.data import batches_of, longest_sentence
+from manyheads.tasks.masked.data import longest_sentence
 from manyheads.tasks.masked.recipe import Evaluation
 from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
@@ -129,8 +130,8 @@ def score_masked(filler: Filler, names: Sequence[str], field: str | None = None)
     with tempfile.TemporaryDirectory(prefix="manyheads-") as directory, torch.inference_mode():
         longest = longest_sentence(context)
         store = write_sentences(Path(directory) / "store", documents, tokenizer, longest=longest)
-        batches = batches_of(store, tokenizer, context, rows=ROWS, next_sentence=follows, seed=0, shuffle=False)
-        return masked_scores(filler.model, batches)
+        settings = {"rows": ROWS, "length": context, "next_sentence": follows, "seed": 0, "shuffle": False}
+        return masked_scores(filler.model, masked_batches(store, tokenizer, **settings))
 
 
 def masked_scores(model: Any, batches: Any) -> dict[str, float]:
