@@ -92,8 +92,8 @@ class Translation(Task):
         loss = mean_loss(model, self.valid_batches())
         found = decode_all(model, self.sources, beam=1, scored=False)
         scores = score(self.processor.decode([beams[0].ids for beams in found]), self.references)
-        self.signature = scores.bleu_signature
-        return {"loss": loss, "bleu": scores.bleu}
+        bleu, self.signature = scores["BLEU"]
+        return {"loss": loss, "bleu": bleu}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         pairs = len(self.train)

@@ -89,11 +89,7 @@ class Translator(Predictor):
         scores = score(found, [pair[1] for pair in pairs])
         if asked.out:
             Path(asked.out).write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
-        return (
-            f"BLEU        {scores.bleu:6.2f}   {scores.bleu_signature}\n"
-            f"BLEU, lower {scores.bleu_lower:6.2f}   {scores.bleu_lower_signature}\n"
-            f"chrF        {scores.chrf:6.2f}   {scores.chrf_signature}"
-        )
+        return "\n".join(f"{name:<11} {value:6.2f}   {signature}" for name, (value, signature) in scores.items())
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """The loss a token, or BLEU of greedy search; without any data on the run's own validation set."""
@@ -104,7 +100,7 @@ class Translator(Predictor):
             pairs = _asked_pairs(asked)
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
         if by == "bleu":
-            bleu = lambda: score(self.translate(sources, beam=1), targets).bleu  # noqa: E731
+            bleu = lambda: score(self.translate(sources, beam=1), targets)["BLEU"][0]  # noqa: E731
             return Measure("BLEU", self.model, bleu, more_is_better=True)
         store = pair_store(self.tokenizer.encode(sources), self.tokenizer.encode(targets))
         batches = pair_batches(store, tokens=LOSS_TOKENS, pad=self.tokenizer.pad, seed=0, shuffle=False)
@@ -219,28 +215,14 @@ def _cells(length: int, beam: int) -> int:
     return length + beam * (length + EXTRA_TOKENS)
 
 
-@dataclass(frozen=True)
-class Scores:
-    """BLEU and chrF of a test set with the signatures that say how they were computed."""
-
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    bleu_lower: float
-    bleu_lower_signature: str
-
-
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """sacreBLEU's BLEU, cased and lower-cased, and chrF."""
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, tuple[float, str]]:
+    """sacreBLEU's BLEU, cased and lower-cased, and chrF, each with the signature that says how it was computed."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    metrics = (BLEU(), CHRF(), BLEU(lowercase=True))
-    found = []
-    for metric in metrics:
-        found += [metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())]
-    return Scores(*found)
+    metrics = {"BLEU": BLEU(), "BLEU, lower": BLEU(lowercase=True), "chrF": CHRF()}
+    found = {name: metric.corpus_score(list(hypotheses), [list(references)]) for name, metric in metrics.items()}
+    return {name: (found[name].score, str(metric.get_signature())) for name, metric in metrics.items()}
 
 
 PREDICTOR = Translator
