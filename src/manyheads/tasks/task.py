@@ -189,8 +189,8 @@ class Task:
         """The recipe once everything asked for is changed in it."""
         return change(begun)
 
-    def check(self, *, new: bool) -> None:
-        """Refuses what cannot be before anything is written; `new` says that the files will be read."""
+    def check(self) -> None:
+        """Refuses what cannot be before anything is written."""
 
     def pre_trained(self, *, begun: bool) -> tuple[Any, Any]:
         """A pre-trained body and its processor, where the run begins with one; `begun` says that it is past that."""

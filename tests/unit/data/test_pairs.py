@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import Letters
 
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import DataError
 from manyheads.data import encoding
 from manyheads.data.pairs import joined_batches, pair_store, write_pairs
 from manyheads.data.ragged import Store
@@ -75,8 +75,3 @@ def test_joined_rows_hold_source_delimiter_and_target(counts):
     assert sorted(rows) == sorted(joined)
     expected = {tuple(row): target if counts == "target" else row[1:] for row, target in zip(joined, TARGETS)}
     assert predictions == [expected[tuple(row)] for row in rows]
-
-
-def test_only_targets_or_all_can_be_counted():
-    with pytest.raises(ConfigError, match='"target" or "all"'):
-        joined_batches(pair_store([], []), tokens=8, pad=PAD, delimiter=DELIMITER, counts="source", seed=1)

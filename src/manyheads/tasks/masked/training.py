@@ -58,9 +58,7 @@ class MaskedLanguageModelling(Task):
         data, train = MaskedData(vocabulary=30_522, rows=32), adamw(steps=100_000, weight_decay=DECAY, **rates)
         return MaskedRecipe(data=data, model=PRESETS[name](), train=train)
 
-    def check(self, *, new: bool) -> None:
-        if new:
-            self.read()
+    def check(self) -> None:
         refuse_smoothing(self.recipe.train, "words")
         if self.recipe.data.next_sentence and self.recipe.model.segments < 2:
             raise ConfigError("model.segments is 1, but two texts stand in a row; raise it or use --no-next-sentence")

@@ -55,10 +55,8 @@ class Translation(Task):
         train = TrainConfig(steps=20_000, warmup=2000, valid_every=1000, patience=10, average=5)
         return TranslateRecipe(model=model, train=train)
 
-    def check(self, *, new: bool) -> None:
+    def check(self) -> None:
         data, positions = self.recipe.data, self.recipe.model.positions
-        if new:
-            corpus_of(data)
         if positions.kind == "learned" and data.longest > positions.length:
             raise ConfigError(
                 f"data.longest lets pairs of {data.longest} tokens in, but model.positions.length ends at "

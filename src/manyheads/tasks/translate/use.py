@@ -29,7 +29,7 @@ from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translat
 from manyheads.tasks.task import Predictor, listed
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
-from manyheads.train.objectives import translation_loss
+from manyheads.train.objectives import Loss, translation_loss
 
 EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and these (Vaswani et al. 2017, section 6.1)
 ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
@@ -151,10 +151,10 @@ def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
     return found
 
 
-def mean_loss(model: Any, batches: Batches) -> float:
+def mean_loss(model: Any, batches: Batches, loss: Callable[..., Loss] = translation_loss) -> float:
     """The negative log-likelihood of a token, over all batches."""
     device = next(model.parameters()).device
-    losses = [translation_loss(model, batch.to(device)) for batch in batches.epoch(0)]
+    losses = [loss(model, batch.to(device)) for batch in batches.epoch(0)]
     return sum(float(each.likelihood) for each in losses) / sum(each.tokens for each in losses)
 
 
