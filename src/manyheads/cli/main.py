@@ -18,9 +18,8 @@ from manyheads.cli.demo import demo
 from manyheads.cli.flags import command_of
 from manyheads.cli.generate import generate
 from manyheads.cli.masked import fill
-from manyheads.cli.prove import prove_resume
+from manyheads.cli.proofs import prove_resume, selfcheck
 from manyheads.cli.prune import prune
-from manyheads.cli.selfcheck import selfcheck
 from manyheads.cli.similarity import embed, similar
 from manyheads.cli.tag import tag
 from manyheads.cli.translate import translate
@@ -116,13 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever read our output has gone (`| head`): nothing to say, and nothing more to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except ManyheadsError as error:
+    except (ManyheadsError, OSError) as error:
         if debug:
             raise
-        print(f"manyheads: {error}", file=sys.stderr)
+        foreign = isinstance(error, OSError)
+        told = f"{error.filename or 'a file'}: {error.strerror} (more with --debug)" if foreign else error
+        print(f"manyheads: {told}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))
-    except OSError as error:
-        if debug:
-            raise
-        print(f"manyheads: {error.filename or 'a file'}: {error.strerror} (more with --debug)", file=sys.stderr)
-        sys.exit(2)

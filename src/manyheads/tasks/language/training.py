@@ -25,8 +25,8 @@ from manyheads.tasks.language.data import (
     store_text,
     train_tokenizer,
 )
-from manyheads.tasks.language.recipe import FAMILIES, LanguageRecipe, TextData
-from manyheads.tasks.task import Asked, Task, refuse_other_family
+from manyheads.tasks.language.recipe import LanguageRecipe, TextData
+from manyheads.tasks.task import Asked, Task
 from manyheads.tasks.translate.data import Corpus
 from manyheads.tasks.translate.use import mean_loss
 from manyheads.text.language import LanguageTokenizer
@@ -83,7 +83,6 @@ class LanguageModelling(Task):
     def blank(cls, table: dict[str, Any]) -> LanguageRecipe:
         family = str(table.get("family", "gpt"))
         model = MODELS[family][1]() if family in MODELS else None
-        refuse_other_family(family, model, FAMILIES)
         return LanguageRecipe(family=family, model=model)
 
     def read(self) -> Texts | Corpus:

@@ -67,10 +67,7 @@ class Filler(EncoderPredictor):
         row = self.tokenizer.wrapped(self.tokenizer.encode([text], special=True)[0])
         if self.tokenizer.mask not in row:
             raise DataError(f"{text!r:.60} hides no word; write {self.mask} where one is to be guessed")
-        if len(row) > self.model.config.context:
-            raise DataError(
-                f"{text!r:.60} has {len(row)} tokens, but the model reads {self.model.config.context}; shorten it"
-            )
+        refuse_long(text, row, self.model.config.context)
         return row
 
     @torch.inference_mode()

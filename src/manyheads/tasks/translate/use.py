@@ -180,7 +180,9 @@ def decode_all(
     special = SpecialIds(stop=config.end, banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
-        for places in grouped([_cells(len(row), beam) for row in rows], batch_cells, longest_first=True):
+        # What a row takes: itself, and its translations as they may become.
+        cells = [len(row) + beam * (len(row) + EXTRA_TOKENS) for row in rows]
+        for places in grouped(cells, batch_cells, longest_first=True):
             batch = [rows[place] for place in places]
             limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch])
             memory, mask = _encoded(model, batch, device)
@@ -208,11 +210,6 @@ def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) ->
         memory[place] = model.encode(source)[0].to(memory.dtype)
         mask[:, 0, 0][place] = source != model.config.pad
     return memory, mask
-
-
-def _cells(length: int, beam: int) -> int:
-    """What a row of this length takes: itself, and its translations as they may become."""
-    return length + beam * (length + EXTRA_TOKENS)
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, tuple[float, str]]:
