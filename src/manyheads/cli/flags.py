@@ -41,9 +41,7 @@ def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter
 def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter]) -> Callable[..., Any]:
     """The function with these flags for its `**given`, which leads those that it names itself behind them."""
     own = [each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD]
-    before = [each for each in own if each.kind is each.POSITIONAL_OR_KEYWORD]
-    behind = [each for each in own if each.kind is each.KEYWORD_ONLY]
-    parameters = [*before, *flags, *behind]
+    parameters = sorted([*flags, *own], key=lambda each: each.kind)  # arguments first; else in this order
 
     @wraps(function)
     def made(**given: Any) -> Any:

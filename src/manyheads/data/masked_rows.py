@@ -169,7 +169,7 @@ class _Text:
         borders_C = generator.integers(starts_C + 1, ends_C)
         first_C, second_C = begin[starts_C], begin[borders_C]
         rows = Rows(first_C, second_C - first_C, second_C, begin[ends_C] - second_C)
-        return _mixed(self, rows, np.stack([starts_C, ends_C], axis=1), self.room, generator)
+        return _mixed(self, rows, np.stack([starts_C, ends_C], axis=1), generator)
 
     def _ends(self, least: int, generator: np.random.Generator) -> np.ndarray:
         """For each sentence, where a chunk from it on ends, of at least `least` sentences wherever so many fit."""
@@ -211,7 +211,7 @@ def _chunk_starts(ends_S: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _mixed(text: _Text, rows: Rows, chunks_C2: np.ndarray, room: int, generator: np.random.Generator) -> Rows:
+def _mixed(text: _Text, rows: Rows, chunks_C2: np.ndarray, generator: np.random.Generator) -> Rows:
     """The rows with half of the second texts replaced, almost all by each other's, so that each is still seen once.
 
     The new one is of another document.  Where one document is more than half of the text, it is of another chunk: the
@@ -223,10 +223,10 @@ def _mixed(text: _Text, rows: Rows, chunks_C2: np.ndarray, room: int, generator:
         own_C2 = np.stack([documents[document_C], documents[document_C + 1]], axis=1)
     mixed_F = np.flatnonzero(generator.permutation(len(rows)) < len(rows) / 2)
     taken_C = np.arange(len(rows))
-    taken_C[mixed_F] = mixed_F[_partners(rows.of(mixed_F), own_C2[mixed_F], room, generator)]
+    taken_C[mixed_F] = mixed_F[_partners(rows.of(mixed_F), own_C2[mixed_F], text.room, generator)]
     second_C, length_C = rows.second[taken_C], rows.second_length[taken_C]
     alone = mixed_F[taken_C[mixed_F] == mixed_F]
-    second_C[alone], length_C[alone] = _drawn(text, rows.of(alone), own_C2[alone], room, generator)
+    second_C[alone], length_C[alone] = _drawn(text, rows.of(alone), own_C2[alone], generator)
     return Rows(rows.first, rows.first_length, second_C, length_C)
 
 
@@ -247,15 +247,13 @@ def _partners(rows: Rows, own_F2: np.ndarray, room: int, generator: np.random.Ge
     return partners_F
 
 
-def _drawn(
-    text: _Text, rows: Rows, own_F2: np.ndarray, room: int, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _drawn(text: _Text, rows: Rows, own_F2: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
     """Second texts from outside the row's own sentences, and their lengths; the old ones where none fits.
 
     Of several the one is taken whose length is nearest to the old one's.
     """
     begin, start_F1, end_F1 = text.begin, own_F2[:, :1], own_F2[:, 1:]
-    length_F1, room_F1 = rows.second_length[:, None], room - rows.first_length[:, None]
+    length_F1, room_F1 = rows.second_length[:, None], text.room - rows.first_length[:, None]
     others_F1 = len(text) - (end_F1 - start_F1)
     drawn_FK = (end_F1 + (generator.random((len(rows), DRAWS)) * others_F1).astype(np.int64)) % len(text)
     last_FK = text.documents[np.searchsorted(text.documents, drawn_FK, "right")]
@@ -263,7 +261,7 @@ def _drawn(
     ends_FK = np.searchsorted(begin, begin[drawn_FK] + length_F1, "right") - 1
     lengths_FK = begin[np.clip(ends_FK, drawn_FK + 1, last_FK)] - begin[drawn_FK]
     fit_FK = (lengths_FK <= room_F1) & (others_F1 > 0)
-    best_F = np.where(fit_FK, np.abs(lengths_FK - length_F1), room + 1).argmin(axis=1)
+    best_F = np.where(fit_FK, np.abs(lengths_FK - length_F1), text.room + 1).argmin(axis=1)
     row_F = np.arange(len(rows))
     fit_F, drawn_F, lengths_F = fit_FK[row_F, best_F], drawn_FK[row_F, best_F], lengths_FK[row_F, best_F]
-    return np.where(fit_F, begin[drawn_F], rows.second), np.where(fit_F, lengths_F, rows.second_length)
+    return [np.where(fit_F, begin[drawn_F], rows.second), np.where(fit_F, lengths_F, rows.second_length)]

@@ -8,8 +8,7 @@ import torch
 
 from manyheads.core.errors import DataError
 from manyheads.data.batches import Batch, Batches, Plan, by_shape, padded, shuffling
-from manyheads.data.encoding import Encoder, Told, chunks, id_type, nobody
-from manyheads.data.ragged import Ragged, Store, store_written
+from manyheads.data.ragged import Encoder, Ragged, Store, Told, chunks, id_type, nobody, store_written
 from manyheads.data.readers.corpus import Pair
 
 SIDES = ("source", "target")

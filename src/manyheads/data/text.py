@@ -9,8 +9,7 @@ import torch
 
 from manyheads.core.errors import DataError
 from manyheads.data.batches import Batch, Batches, shuffling, windows
-from manyheads.data.encoding import Encoder, Told, chunks, id_type, nobody
-from manyheads.data.ragged import Store, store_written
+from manyheads.data.ragged import Encoder, Store, Told, chunks, id_type, nobody, store_written
 from manyheads.data.readers.documents import Piece
 
 
