@@ -43,6 +43,18 @@ def translation_tokenizer() -> Tokenizer:
     return Tokenizer.train(LINES, 300)
 
 
+class Marks:
+    """As much of an encoder's tokenizer as rows of so many kinds of ids need."""
+
+    pad, start, separator, mask, unknown = range(5)
+
+    def __init__(self, size: int):
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
 def llama_like(words: list[str], merges: list[tuple[str, str]]) -> tokenizers.Tokenizer:
     """Llama's kind: ▁ for a space, one before each text that decoding drops, single bytes for what has no token."""
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
 from functools import wraps
 from pathlib import Path
-from types import UnionType
 from typing import Annotated, Any
 
 import typer
@@ -28,8 +27,6 @@ def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter
             continue
         kind = next(each for each in typing.get_args(hint) or (hint,) if each is not type(None))
         several = typing.get_origin(hint) is tuple
-        if not isinstance(hint, UnionType) and not several:
-            kind = hint
         default = None if field.default in (MISSING, None, ()) else field.default
         shown = {False: "no", True: "yes"}.get(default, str(default)) if default is not None else None
         option = typer.Option(
@@ -44,9 +41,7 @@ def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter
 def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter]) -> Callable[..., Any]:
     """The function with these flags for its `**given`, which leads those that it names itself behind them."""
     own = [each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD]
-    before = [each for each in own if each.kind is each.POSITIONAL_OR_KEYWORD]
-    behind = [each for each in own if each.kind is each.KEYWORD_ONLY]
-    parameters = [*before, *flags, *behind]
+    parameters = sorted([*flags, *own], key=lambda each: each.kind)  # arguments first; else in this order
 
     @wraps(function)
     def made(**given: Any) -> Any:

@@ -40,14 +40,8 @@ def generate(
     from manyheads.generate.sample import Sampling
     from manyheads.tasks.language.use import LanguageModel
 
-    sampling = Sampling(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repetition_penalty=repetition_penalty,
-        seed=seed,
-    )
+    how = {"top_k": top_k, "top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty}
+    sampling = Sampling(temperature=temperature, seed=seed, **how)
     if beam and (samples > 1 or stop):
         raise ConfigError("--beam finds one text for each prompt; leave --samples and --stop away")
     refuse_other_text(prompt)
@@ -66,20 +60,15 @@ def generate(
     written = 0
     while group := list(islice(prompts, PROMPTS_AT_ONCE)):
         if beam:
-            found = [
-                [(text, {"prompt": one, "text": text})]
-                for one, text in zip(group, language_model.search(group, tokens=tokens, beam=beam))
-            ]
+            texts = language_model.search(group, tokens=tokens, beam=beam)
+            tables = [{"prompt": one, "text": text} for one, text in zip(group, texts)]
         else:
-            found = [
-                [(each.text, asdict(each)) for each in completions]
-                for completions in language_model.complete(group, **options)
-            ]
-        for one, texts in zip(group, found):
-            for text, table in texts:
-                if as_json:
-                    print(json.dumps(table, ensure_ascii=False))
-                else:
-                    print(f"{'---' + chr(10) if written and echo else ''}{one if echo else ''}{text}")
-                written += 1
+            completed = language_model.complete(group, **options)
+            tables = [asdict(each) for completions in completed for each in completions]
+        for table in tables:
+            if as_json:
+                print(json.dumps(table, ensure_ascii=False))
+            else:
+                print(f"{'---' + chr(10) if written and echo else ''}{table['prompt'] if echo else ''}{table['text']}")
+            written += 1
         sys.stdout.flush()

@@ -10,25 +10,20 @@ import typer
 from typer.core import TyperGroup
 
 import manyheads
-from manyheads.cli import (
-    align,
-    answer,
-    classify,
-    demo,
-    evaluate,
-    generate,
-    look,
-    masked,
-    prove,
-    prune,
-    selfcheck,
-    similarity,
-    tag,
-    train,
-    translate,
-    walk,
-)
+from manyheads.cli import evaluate, look, train
+from manyheads.cli.align import align
+from manyheads.cli.answer import answer
+from manyheads.cli.classify import classify
+from manyheads.cli.demo import demo
 from manyheads.cli.flags import command_of
+from manyheads.cli.generate import generate
+from manyheads.cli.masked import fill
+from manyheads.cli.proofs import prove_resume, selfcheck
+from manyheads.cli.prune import prune
+from manyheads.cli.similarity import embed, similar
+from manyheads.cli.tag import tag
+from manyheads.cli.translate import translate
+from manyheads.cli.walk import walk
 from manyheads.core.errors import ManyheadsError
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore  # typer does not name the base of its errors
@@ -57,20 +52,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(train.app, name="train")
-app.command("translate")(translate.translate)
-app.command("align")(align.align)
-app.command("generate")(generate.generate)
-app.command("fill")(masked.fill)
-app.command("classify")(classify.classify)
-app.command("tag")(tag.tag)
-app.command("answer")(answer.answer)
-app.command("embed")(similarity.embed)
-app.command("similar")(similarity.similar)
-app.command("selfcheck")(selfcheck.selfcheck)
-app.command("prove-resume")(prove.prove_resume)
-app.command("walk")(walk.walk)
-app.command("prune")(prune.prune)
-app.command("demo")(demo.demo)
+using = (translate, align, generate, fill, classify, tag, answer, embed, similar)
+checking = (selfcheck, prove_resume, walk, prune, demo)
+for each in (*using, *checking):
+    app.command()(each)
 
 
 @app.callback(invoke_without_command=True)
@@ -130,13 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever read our output has gone (`| head`): nothing to say, and nothing more to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    except ManyheadsError as error:
+    except (ManyheadsError, OSError) as error:
         if debug:
             raise
-        print(f"manyheads: {error}", file=sys.stderr)
+        foreign = isinstance(error, OSError)
+        told = f"{error.filename or 'a file'}: {error.strerror} (more with --debug)" if foreign else error
+        print(f"manyheads: {told}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))
-    except OSError as error:
-        if debug:
-            raise
-        print(f"manyheads: {error.filename or 'a file'}: {error.strerror} (more with --debug)", file=sys.stderr)
-        sys.exit(2)

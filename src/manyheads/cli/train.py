@@ -12,16 +12,6 @@ from manyheads.tasks.task import TASKS, recipe_of
 
 SECTIONS = ("data", "fine_tune")  # of a recipe, whose fields are flags
 
-Out = Annotated[Path, typer.Option(help="The run directory.")]
-RecipeFile = Annotated[Path | None, typer.Option(help="A recipe in TOML; flags come on top of it.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Any field: --set model.layers=4 train.steps=2000.", metavar="FIELD=VALUE…"),
-]
-ShowRecipe = Annotated[bool, typer.Option("--show-recipe", help="Print the resolved recipe and stop.")]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out and start anew.")]
-
 
 class Trainings(TyperGroup):
     """A command for each task, made when it is asked for."""
@@ -40,63 +30,50 @@ def training(name: str) -> Any:
     """The command that trains a task."""
     recipe = recipe_of(name)
     sections = {field.name: field.type for field in fields(recipe) if field.name in SECTIONS}
-    preset = Annotated[str | None, typer.Option("--preset", help=f"A size: {recipe.presets}.")]
 
     def command(
         *,
-        out: Out = Path("runs") / name,
-        preset: preset = None,  # type: ignore
-        recipe: RecipeFile = None,
-        set_: Set = None,
-        show_recipe: ShowRecipe = False,
-        resume: Resume = False,
-        overwrite: Overwrite = False,
+        out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs") / name,
+        preset: Annotated[str | None, typer.Option(help=f"A size: {recipe.presets}.")] = None,
+        recipe: Annotated[Path | None, typer.Option(help="A recipe in TOML; flags come on top of it.")] = None,
+        set_: Annotated[
+            list[str] | None,
+            typer.Option("--set", help="Any field: --set model.layers=4 train.steps=2000.", metavar="FIELD=VALUE…"),
+        ] = None,
+        show_recipe: Annotated[bool, typer.Option("--show-recipe", help="Print the resolved recipe and stop.")] = False,
+        resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+        overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run in --out and start anew.")] = False,
         **given: Any,
     ) -> None:
-        chosen = set_only(given)
+        from manyheads.core.configs import to_toml
+        from manyheads.core.errors import ConfigError, Stopped
+        from manyheads.core.log import say
+        from manyheads.tasks.run import resolve, resolve_again, train
+        from manyheads.train.loop import run_is_new
+
+        chosen, assignments = set_only(given), tuple(set_ or ())
         flags = {
             section: {field.name: chosen[field.name] for field in fields(kind) if field.name in chosen}  # type: ignore
             for section, kind in sections.items()
         }
-        _train(name, out, flags, preset, recipe, tuple(set_ or ()), show_recipe, resume, overwrite)
+        if resume:
+            if preset or recipe or any(flags.values()):
+                raise ConfigError("a run goes on with its own recipe; beside --resume only --out and --set are of use")
+            run_is_new(out, resume=True, overwrite=overwrite)
+            resolved = resolve_again(out, name, assignments)
+        else:
+            resolved = resolve(name, preset=preset, file=recipe, flags=flags, assignments=assignments)
+        if show_recipe:
+            print(to_toml(resolved, documented=True), end="")
+            return
+        try:
+            progress = train(resolved, out, resume=resume, overwrite=overwrite)
+        except Stopped as stopped:
+            again = f"manyheads train {name} --out {out} --resume"
+            raise Stopped(f"{stopped}; go on with: {again}", stopped.exit_code) from None
+        say(f"done after {progress.step} steps: the best model, of step {progress.best_step}, is in {out / 'model'}")
+        say(f"try: {resolved.try_next.format(out=out)}")
 
     command.__doc__ = recipe.__doc__
     flags = [flag for kind in sections.values() for flag in flags_of(kind)]  # type: ignore
     return command_of(name, flagged(command, flags))
-
-
-def _train(
-    name: str,
-    out: Path,
-    flags: dict[str, dict[str, Any]],
-    preset: str | None,
-    file: Path | None,
-    assignments: tuple[str, ...],
-    show_recipe: bool,
-    resume: bool,
-    overwrite: bool,
-) -> None:
-    """Resolves the recipe, and trains by it or prints it."""
-    from manyheads.core.configs import to_toml
-    from manyheads.core.errors import ConfigError, Stopped
-    from manyheads.core.log import say
-    from manyheads.tasks.run import resolve, resolve_again, train
-    from manyheads.train.loop import run_is_new
-
-    if resume:
-        if preset or file or any(flags.values()):
-            raise ConfigError("a run goes on with its own recipe; beside --resume only --out and --set are of use")
-        run_is_new(out, resume=True, overwrite=overwrite)
-        recipe = resolve_again(out, name, assignments)
-    else:
-        recipe = resolve(name, preset=preset, file=file, flags=flags, assignments=assignments)
-    if show_recipe:
-        print(to_toml(recipe, documented=True), end="")
-        return
-    try:
-        progress = train(recipe, out, resume=resume, overwrite=overwrite)
-    except Stopped as stopped:
-        again = f"manyheads train {name} --out {out} --resume"
-        raise Stopped(f"{stopped}; go on with: {again}", stopped.exit_code) from None
-    say(f"done after {progress.step} steps: the best model, of step {progress.best_step}, is in {out / 'model'}")
-    say(f"try: {recipe.try_next.format(out=out)}")

@@ -3,17 +3,19 @@
 Shapes:  B rows of a batch  T positions  N predicted positions  S sentences  C chunks  F chunks in question  K draws
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from manyheads.core.errors import DataError
-from manyheads.data.batches import Batch, Batches, Plan, by_count
+from manyheads.data.batches import Batch, Batches, by_count
 from manyheads.data.ragged import Store
 from manyheads.data.sentences import document_bounds
+from manyheads.text.encoder import EncoderTokenizer
 
 CHOSEN = 0.15  # of the positions
 MASKED, REPLACED = 0.8, 0.1  # of the chosen ones; the rest stays as it is
@@ -48,40 +50,17 @@ class Rows:
         return Rows(self.first[numbers], self.first_length[numbers], self.second[numbers], self.second_length[numbers])
 
 
-@dataclass(frozen=True)
-class RowPlan:
-    """The rows of one epoch, and the numbers of those in each batch."""
-
-    rows: Rows
-    batches: Plan
-    seed: tuple[int, int]
-    """From which, and a batch's number, its masks follow."""
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, number: int) -> tuple[Rows, torch.Generator]:
-        seed = np.random.SeedSequence([*self.seed, number])
-        generator = torch.Generator().manual_seed(int(seed.generate_state(1, np.uint64)[0] >> 1))
-        return self.rows.of(self.batches[number]), generator
-
-
 def masked_batches(
     store: Store,
+    tokenizer: EncoderTokenizer,
     *,
     rows: int,
     length: int,
-    start: int,
-    separator: int,
-    mask: int,
-    pad: int,
-    vocabulary: int,
-    special: Sequence[int],
     next_sentence: bool,
     seed: int,
     shuffle: bool = True,
 ) -> Batches:
-    """All batches of a store of sentences, `rows` rows of at most `length` ids each.
+    """All batches of a store of sentences, `rows` rows of at most `length` ids each, with the marks of the tokenizer.
 
     A row is a run of whole sentences of one document, as many as fit: `start text separator`.  With `next_sentence` it
     is two: `start text separator text separator`, of which the second follows the first in half of the rows, and in
@@ -92,20 +71,24 @@ def masked_batches(
     A batch has `ids`, [B, T], `lengths`, [B], the `places` that are predicted, [N], counted through all rows, the
     `targets` that belong there, [N], and of pairs of texts whether the second `follows` the first, [B]; else None.
     """
-    special = sorted({start, separator, mask, pad, *special})
+    mask, vocabulary = cast(int, tokenizer.mask), len(tokenizer)
+    special = sorted({tokenizer.start, tokenizer.separator, mask, tokenizer.pad, tokenizer.unknown})
     may_hide = np.ones(vocabulary, dtype=bool)
     may_hide[special] = False
     text = _Text(store, length, next_sentence)
 
-    def plan(epoch: int) -> RowPlan:
+    def plan(epoch: int) -> list[tuple[Rows, np.ndarray, list[int]]]:
+        """The rows of the epoch, the numbers of those in each batch, and from what its masks follow."""
         epoch = epoch if shuffle else 0
         generator = np.random.default_rng([seed, epoch])
         found = text.rows(generator)
-        return RowPlan(found, by_count(found.lengths, rows, generator if shuffle else None), (seed, epoch))
+        batches = by_count(found.lengths, rows, generator if shuffle else None)
+        return [(found, numbers, [seed, epoch, batch]) for batch, numbers in enumerate(batches)]
 
-    def collate(drawn: tuple[Rows, torch.Generator]) -> Batch:
-        found, generator = drawn
-        ids_BT = text.collated(found, start=start, separator=separator, pad=pad)
+    def collate(planned: tuple[Rows, np.ndarray, list[int]]) -> Batch:
+        found, state = planned[0].of(planned[1]), np.random.SeedSequence(planned[2]).generate_state(1, np.uint64)
+        generator = torch.Generator().manual_seed(int(state[0] >> 1))
+        ids_BT = text.collated(found, tokenizer)
         ids, may = torch.from_numpy(ids_BT), torch.from_numpy(may_hide[ids_BT])
         hidden, chosen = masked(ids, may, mask=mask, vocabulary=vocabulary, special=special, generator=generator)
         places = chosen.flatten().nonzero().squeeze(1)
@@ -118,7 +101,7 @@ def masked_batches(
             follows=torch.from_numpy(found.follows.astype(np.int64)) if next_sentence else None,
         )
 
-    return Batches(plan, collate)  # type: ignore
+    return Batches(plan, collate)
 
 
 def masked(
@@ -186,7 +169,7 @@ class _Text:
         borders_C = generator.integers(starts_C + 1, ends_C)
         first_C, second_C = begin[starts_C], begin[borders_C]
         rows = Rows(first_C, second_C - first_C, second_C, begin[ends_C] - second_C)
-        return _mixed(self, rows, np.stack([starts_C, ends_C], axis=1), self.room, generator)
+        return _mixed(self, rows, np.stack([starts_C, ends_C], axis=1), generator)
 
     def _ends(self, least: int, generator: np.random.Generator) -> np.ndarray:
         """For each sentence, where a chunk from it on ends, of at least `least` sentences wherever so many fit."""
@@ -200,7 +183,7 @@ class _Text:
         ends_S = np.searchsorted(self.begin, self.begin[:-1] + room, "right") - 1
         return np.minimum(ends_S, np.repeat(self.documents[1:], np.diff(self.documents)))
 
-    def collated(self, rows: Rows, *, start: int, separator: int, pad: int) -> np.ndarray:
+    def collated(self, rows: Rows, tokenizer: EncoderTokenizer) -> np.ndarray:
         """The ids of rows with their marks, padded at the end."""
         lengths_B, first_end_B = rows.lengths, rows.first_length + 1
         place_T, line_B = np.arange(lengths_B.max()), np.arange(len(rows))
@@ -210,9 +193,9 @@ class _Text:
             from_second_BT = place_T + (rows.second - first_end_B - 1)[:, None]
             from_BT = np.where(place_T > first_end_B[:, None], from_second_BT, from_BT)
         ids_BT = self.ids.take(from_BT, mode="clip").astype(np.int64)
-        ids_BT[place_T >= lengths_B[:, None]] = pad
-        ids_BT[:, 0] = start
-        ids_BT[line_B, first_end_B] = ids_BT[line_B, lengths_B - 1] = separator
+        ids_BT[place_T >= lengths_B[:, None]] = tokenizer.pad
+        ids_BT[:, 0] = tokenizer.start
+        ids_BT[line_B, first_end_B] = ids_BT[line_B, lengths_B - 1] = tokenizer.separator
         return ids_BT
 
 
@@ -228,7 +211,7 @@ def _chunk_starts(ends_S: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _mixed(text: _Text, rows: Rows, chunks_C2: np.ndarray, room: int, generator: np.random.Generator) -> Rows:
+def _mixed(text: _Text, rows: Rows, chunks_C2: np.ndarray, generator: np.random.Generator) -> Rows:
     """The rows with half of the second texts replaced, almost all by each other's, so that each is still seen once.
 
     The new one is of another document.  Where one document is more than half of the text, it is of another chunk: the
@@ -240,10 +223,10 @@ def _mixed(text: _Text, rows: Rows, chunks_C2: np.ndarray, room: int, generator:
         own_C2 = np.stack([documents[document_C], documents[document_C + 1]], axis=1)
     mixed_F = np.flatnonzero(generator.permutation(len(rows)) < len(rows) / 2)
     taken_C = np.arange(len(rows))
-    taken_C[mixed_F] = mixed_F[_partners(rows.of(mixed_F), own_C2[mixed_F], room, generator)]
+    taken_C[mixed_F] = mixed_F[_partners(rows.of(mixed_F), own_C2[mixed_F], text.room, generator)]
     second_C, length_C = rows.second[taken_C], rows.second_length[taken_C]
     alone = mixed_F[taken_C[mixed_F] == mixed_F]
-    second_C[alone], length_C[alone] = _drawn(text, rows.of(alone), own_C2[alone], room, generator)
+    second_C[alone], length_C[alone] = _drawn(text, rows.of(alone), own_C2[alone], generator)
     return Rows(rows.first, rows.first_length, second_C, length_C)
 
 
@@ -264,15 +247,13 @@ def _partners(rows: Rows, own_F2: np.ndarray, room: int, generator: np.random.Ge
     return partners_F
 
 
-def _drawn(
-    text: _Text, rows: Rows, own_F2: np.ndarray, room: int, generator: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _drawn(text: _Text, rows: Rows, own_F2: np.ndarray, generator: np.random.Generator) -> list[np.ndarray]:
     """Second texts from outside the row's own sentences, and their lengths; the old ones where none fits.
 
     Of several the one is taken whose length is nearest to the old one's.
     """
     begin, start_F1, end_F1 = text.begin, own_F2[:, :1], own_F2[:, 1:]
-    length_F1, room_F1 = rows.second_length[:, None], room - rows.first_length[:, None]
+    length_F1, room_F1 = rows.second_length[:, None], text.room - rows.first_length[:, None]
     others_F1 = len(text) - (end_F1 - start_F1)
     drawn_FK = (end_F1 + (generator.random((len(rows), DRAWS)) * others_F1).astype(np.int64)) % len(text)
     last_FK = text.documents[np.searchsorted(text.documents, drawn_FK, "right")]
@@ -280,7 +261,7 @@ def _drawn(
     ends_FK = np.searchsorted(begin, begin[drawn_FK] + length_F1, "right") - 1
     lengths_FK = begin[np.clip(ends_FK, drawn_FK + 1, last_FK)] - begin[drawn_FK]
     fit_FK = (lengths_FK <= room_F1) & (others_F1 > 0)
-    best_F = np.where(fit_FK, np.abs(lengths_FK - length_F1), room + 1).argmin(axis=1)
+    best_F = np.where(fit_FK, np.abs(lengths_FK - length_F1), text.room + 1).argmin(axis=1)
     row_F = np.arange(len(rows))
     fit_F, drawn_F, lengths_F = fit_FK[row_F, best_F], drawn_FK[row_F, best_F], lengths_FK[row_F, best_F]
-    return np.where(fit_F, begin[drawn_F], rows.second), np.where(fit_F, lengths_F, rows.second_length)
+    return [np.where(fit_F, begin[drawn_F], rows.second), np.where(fit_F, lengths_F, rows.second_length)]

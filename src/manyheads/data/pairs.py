@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import DataError
 from manyheads.data.batches import Batch, Batches, Plan, by_shape, padded, shuffling
-from manyheads.data.encoding import Encoder, Told, chunks, id_type, nobody
-from manyheads.data.ragged import Ragged, Store, store_written
+from manyheads.data.ragged import Encoder, Ragged, Store, Told, chunks, id_type, nobody, store_written
 from manyheads.data.readers.corpus import Pair
 
 SIDES = ("source", "target")
@@ -75,8 +74,6 @@ def joined_batches(
     Of the predictions count those of the target's ids (`counts="target"`), or those of all ids ("all"), and never
     those of padding.  The budget is that of the sides, each for itself, so that a row may be as long as both.
     """
-    if counts not in ("target", "all"):
-        raise ConfigError(f'the predictions of {counts!r} cannot be counted; write "target" or "all"')
     source, target = (store[side] for side in SIDES)
 
     def collate(pairs: np.ndarray) -> Batch:

@@ -3,13 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,6 +21,8 @@ ABOUT = "store.json"
 FILE = re.compile(r"store\.json|\w+\.(values|offsets)")
 TYPES = ("uint16", "uint32", "int32", "int64", "float32")
 OFFSETS = np.dtype(np.int64)
+CHUNK_ITEMS = 10_000  # encoded in one call, which shares them out among the cores
+CHUNK_LETTERS = 4_000_000  # so that ten thousand whole documents do not fill the memory
 
 
 @dataclass(frozen=True)
@@ -178,3 +180,41 @@ def _array(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
         raise ValueError(f"{path.name} has {size} bytes where {count * dtype.itemsize} were written")
     # A plain array over the map: slices of np.memmap itself are several times slower.
     return np.asarray(np.memmap(path, dtype=dtype, mode="r")) if size else np.zeros(0, dtype)
+
+
+# What fills a store with text: a tokenizer, and so much text at a time
+
+Item = TypeVar("Item")
+Told = Callable[[int], None]
+"""Who is told how much has been read so far."""
+
+
+def nobody(done: int) -> None:
+    """Who need not be told."""
+
+
+class Encoder(Protocol):
+    """What a store needs of a tokenizer."""
+
+    def encode(self, lines: list[str], /) -> list[list[int]]: ...
+
+    def __len__(self) -> int: ...
+
+
+def id_type(tokenizer: Encoder) -> np.dtype:
+    """The smallest type that holds every id."""
+    return np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32)
+
+
+def chunks(items: Iterable[Item], letters_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """The items in lists that are encoded together."""
+    chunk: list[Item] = []
+    letters = 0
+    for item in items:
+        chunk.append(item)
+        letters += letters_of(item)
+        if len(chunk) == CHUNK_ITEMS or letters >= CHUNK_LETTERS:
+            yield chunk
+            chunk, letters = [], 0
+    if chunk:
+        yield chunk

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.encoding import Encoder, Told, id_type, nobody
-from manyheads.data.ragged import Ragged, Store, store_written
+from manyheads.data.ragged import Encoder, Ragged, Store, Told, id_type, nobody, store_written
 from manyheads.data.readers.documents import Piece
 
 CHUNK_LETTERS = 4_000_000  # encoded in one call, whose strings the tokenizer shares out among the cores

@@ -9,8 +9,7 @@ import torch
 
 from manyheads.core.errors import DataError
 from manyheads.data.batches import Batch, Batches, shuffling, windows
-from manyheads.data.encoding import Encoder, Told, chunks, id_type, nobody
-from manyheads.data.ragged import Store, store_written
+from manyheads.data.ragged import Encoder, Store, Told, chunks, id_type, nobody, store_written
 from manyheads.data.readers.documents import Piece
 
 
@@ -44,8 +43,6 @@ def write_text(
 def text_batches(store: Store, *, rows: int, length: int, seed: int, shuffle: bool = True) -> Batches:
     """Batches of `rows` windows of `length` predictions: `ids`, [B, T + 1]; all count, so that `counted` is None."""
     ids = store["ids"]
-    if len(ids) < 2:
-        raise DataError(f"a text of {len(ids)} ids has nothing to predict; give one of at least 2, better many")
     length = min(length, len(ids) - 1)
 
     def collate(starts: np.ndarray) -> Batch:

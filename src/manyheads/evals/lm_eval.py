@@ -41,7 +41,6 @@ except ImportError:
     raise missing from None
 
 BATCH_POSITIONS = 16_384  # positions in the cache of one batch
-TOKENS = 256  # that are written where a task names no limit, as lm_eval's own models do
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,8 @@ class Writing:
 @register_model("manyheads")
 class ManyheadsLM(TemplateLM):
     """A run directory, a model directory of ours, or a GPT-2, GPT or Llama checkpoint, for lm_eval's tasks."""
+
+    max_gen_toks = 256  # where a task names no limit, as lm_eval's own models do
 
     def __init__(
         self,
@@ -81,10 +82,6 @@ class ManyheadsLM(TemplateLM):
     @property
     def max_length(self) -> int:
         return self.model.config.context
-
-    @property
-    def max_gen_toks(self) -> int:
-        return TOKENS
 
     @property
     def tokenizer_name(self) -> str:
@@ -156,19 +153,20 @@ class ManyheadsLM(TemplateLM):
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """What each prompt goes on with until a stop string, the end of the text or the limit; greedy if not told."""
         writings = [self._writing(*request.args[:2]) for request in requests]
-        # A request that is repeated is a further sample.
         seen: Counter[Writing] = Counter()
-        streams = []
+        streams, texts = [], [""] * len(writings)
         for writing in writings:
-            streams.append(seen[writing])
+            streams.append(seen[writing])  # a request that is repeated is a further sample
             seen[writing] += 1
-        texts = [""] * len(writings)
         with tqdm(total=len(writings), desc="Writing texts", disable=disable_tqdm) as bar:
             for places in self._batches(writings):
-                written = self._written([writings[place] for place in places], [streams[place] for place in places])
-                for place, text in zip(places, written, strict=True):
-                    texts[place] = text
-                    self.cache_hook.add_partial("generate_until", requests[place].args, text)
+                group = [writings[place] for place in places]
+                prompts, limits = [list(each.prompt) for each in group], [each.tokens for each in group]
+                stops, drawn = [each.stop for each in group], [streams[place] for place in places]
+                for row, piece in self.language.stream_ids(prompts, limits, stops, group[0].sampling, drawn):
+                    texts[places[row]] += piece
+                for place in places:
+                    self.cache_hook.add_partial("generate_until", requests[place].args, texts[place])
                 bar.update(len(places))
         return texts
 
@@ -200,14 +198,6 @@ class ManyheadsLM(TemplateLM):
             most = 1 if self.model.rows_share_length else ROWS_AT_ONCE
             for group in grouped(lengths, BATCH_POSITIONS, longest_first=True, most=most):
                 yield [places[each] for each in group]
-
-    def _written(self, writings: list[Writing], streams: list[int]) -> list[str]:
-        texts = [""] * len(writings)
-        limits, stops = [writing.tokens for writing in writings], [writing.stop for writing in writings]
-        prompts = [list(writing.prompt) for writing in writings]
-        for row, piece in self.language.stream_ids(prompts, limits, stops, writings[0].sampling, streams):
-            texts[row] += piece
-        return texts
 
 
 def main() -> None:

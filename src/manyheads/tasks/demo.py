@@ -29,12 +29,13 @@ def demonstrate(run: Path, command: str = "manyheads") -> None:
     say("translating the test set: combinations of words that never occur together in training")
     found = translator.translate([pair.source for pair in test])
     scores = score(found, [pair.target for pair in test])
+    (bleu, bleu_signature), (chrf, chrf_signature) = scores["BLEU"], scores["chrF"]
     for pair, translation in list(zip(test, found))[:: max(len(test) // 6, 1)][:6]:
         print(
             f"\n  {pair.source}\n→ {translation}" + ("" if translation == pair.target else f"\n  (not {pair.target})")
         )
-    print(f"\nBLEU {scores.bleu:.1f} on {len(test)} held-out sentences   {scores.bleu_signature}")
-    print(f"chrF {scores.chrf:.1f}   {scores.chrf_signature}")
+    print(f"\nBLEU {bleu:.1f} on {len(test)} held-out sentences   {bleu_signature}")
+    print(f"chrF {chrf:.1f}   {chrf_signature}")
     print(f"trained for {progress.seconds / 60:.1f} minutes\n")
     inside, page = look_inside(run, SENTENCE), run / "look.html"
     inside.page().save(page)

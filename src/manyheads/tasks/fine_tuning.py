@@ -95,7 +95,7 @@ class FineTuning(Task):
             return 1e-3
         return 5e-5 if self.recipe.fine_tune.model and self.recipe.model.width >= LARGE else 3e-4
 
-    def check(self, *, new: bool) -> None:
+    def check(self) -> None:
         recipe = self.recipe
         if recipe.fine_tune.freeze and not recipe.fine_tune.model:
             raise ConfigError("an untrained model is not worth freezing; give a pre-trained one with --model")

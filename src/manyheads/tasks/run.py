@@ -69,7 +69,7 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
         known = " or ".join(task.metrics)
         raise ConfigError(f"train.best_by is {recipe.train.best_by}, which is not for this task; use {known}")
     _refuse_impossible_sizes(task)
-    task.check(new=not resume)
+    task.check()
     begun = resume and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
     body, processor = task.pre_trained(begun=begun)
     _begin_run(run, recipe, lambda: prepare(task, processor), resume=resume, overwrite=overwrite)

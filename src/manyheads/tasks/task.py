@@ -189,8 +189,8 @@ class Task:
         """The recipe once everything asked for is changed in it."""
         return change(begun)
 
-    def check(self, *, new: bool) -> None:
-        """Refuses what cannot be before anything is written; `new` says that the files will be read."""
+    def check(self) -> None:
+        """Refuses what cannot be before anything is written."""
 
     def pre_trained(self, *, begun: bool) -> tuple[Any, Any]:
         """A pre-trained body and its processor, where the run begins with one; `begun` says that it is past that."""
@@ -361,9 +361,8 @@ def open_predictor(path: str | Path, *, device: str = "auto") -> Predictor:
 
 def evaluate(path: str | Path, given: dict[str, Any], *, device: str = "auto") -> str:
     """The scores of the model in a directory as a table to print; `given` are fields of what it is `scored_on`."""
-    kind = predictor_of(path)
-    asked = evaluation(kind, given, str(path))
-    return kind.load(path, device=device, **kind.exact).evaluate(asked)
+    asked = evaluation(predictor_of(path), given, str(path))
+    return open_predictor(path, device=device).evaluate(asked)
 
 
 def evaluation(kind: type[Predictor], given: dict[str, Any], what: str) -> Any:

@@ -22,10 +22,10 @@ from manyheads.data.ragged import Ragged, Store
 from manyheads.data.readers.corpus import read_pairs
 from manyheads.data.text import text_batches
 from manyheads.text.tokenizer import Tokenizer
+from tests.helpers import Marks
 
 PAD = 7
 COUNT = 300
-MARKS = {"start": 1, "separator": 2, "mask": 3, "pad": 0, "vocabulary": 90, "special": [4]}
 
 
 def drawn_rows(seed=0, count=COUNT):
@@ -61,8 +61,8 @@ BY_ROW = {
 KINDS = {
     **BY_ROW,
     "text": lambda **how: text_batches(TEXT, rows=3, length=20, **how),
-    "masked": lambda **how: masked_batches(MASKED, rows=4, length=45, next_sentence=False, **MARKS, **how),
-    "follows": lambda **how: masked_batches(MASKED, rows=4, length=45, next_sentence=True, **MARKS, **how),
+    "masked": lambda **how: masked_batches(MASKED, Marks(90), rows=4, length=45, next_sentence=False, **how),
+    "follows": lambda **how: masked_batches(MASKED, Marks(90), rows=4, length=45, next_sentence=True, **how),
 }
 
 
@@ -162,7 +162,7 @@ class Counted(np.ndarray):
     [
         (random_pairs(), lambda store: pair_batches(store, tokens=200, pad=PAD, seed=3)),
         (TEXT, lambda store: text_batches(store, rows=3, length=20, seed=3)),
-        (MASKED, lambda store: masked_batches(store, rows=4, length=45, next_sentence=True, **MARKS, seed=3)),
+        (MASKED, lambda store: masked_batches(store, Marks(90), rows=4, length=45, next_sentence=True, seed=3)),
     ],
     ids=["pairs", "text", "follows"],
 )

@@ -6,8 +6,8 @@ import pytest
 import torch
 from helpers import Letters
 
-from manyheads.core.errors import ConfigError, DataError
-from manyheads.data import encoding
+from manyheads.core.errors import DataError
+from manyheads.data import ragged
 from manyheads.data.pairs import joined_batches, pair_store, write_pairs
 from manyheads.data.ragged import Store
 
@@ -18,7 +18,7 @@ PAIRS = [("ab", "cde"), ("", "x"), ("y", " \t"), ("long" * 5, "z"), ("z", "long"
 @pytest.mark.parametrize("items", [2, 10_000])
 @pytest.mark.parametrize(("size", "dtype"), [(65_536, "uint16"), (65_537, "uint32")])
 def test_what_is_built_is_what_is_opened(tmp_path, monkeypatch, items, size, dtype):
-    monkeypatch.setattr(encoding, "CHUNK_ITEMS", items)
+    monkeypatch.setattr(ragged, "CHUNK_ITEMS", items)
     built = write_pairs(tmp_path / "store", iter(PAIRS), letters(size), longest=10)
     for store in (built, Store.open(tmp_path / "store")):
         assert [row.tolist() for row in store["source"]] == letters().encode(["ab", "f"])
@@ -28,15 +28,15 @@ def test_what_is_built_is_what_is_opened(tmp_path, monkeypatch, items, size, dty
 
 
 def test_the_longest_side_allowed_is_kept_and_progress_counts_the_pairs_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "CHUNK_ITEMS", 2)
+    monkeypatch.setattr(ragged, "CHUNK_ITEMS", 2)
     pairs, told = [("abc", "abcd"), ("abcde", "a"), ("", "a")], []
     store = write_pairs(tmp_path / "store", pairs, letters(), longest=5, on_progress=told.append)
     assert (store["target"].lengths.tolist(), store.about, told) == ([5], {"empty": 1, "too_long": 1}, [2, 3])
 
 
 def test_long_documents_make_small_chunks(monkeypatch):
-    monkeypatch.setattr(encoding, "CHUNK_LETTERS", 10)
-    assert [len(chunk) for chunk in encoding.chunks(["abcdabcd"] * 5, len)] == [2, 2, 1]
+    monkeypatch.setattr(ragged, "CHUNK_LETTERS", 10)
+    assert [len(chunk) for chunk in ragged.chunks(["abcdabcd"] * 5, len)] == [2, 2, 1]
 
 
 def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path):
@@ -75,8 +75,3 @@ def test_joined_rows_hold_source_delimiter_and_target(counts):
     assert sorted(rows) == sorted(joined)
     expected = {tuple(row): target if counts == "target" else row[1:] for row, target in zip(joined, TARGETS)}
     assert predictions == [expected[tuple(row)] for row in rows]
-
-
-def test_only_targets_or_all_can_be_counted():
-    with pytest.raises(ConfigError, match='"target" or "all"'):
-        joined_batches(pair_store([], []), tokens=8, pad=PAD, delimiter=DELIMITER, counts="source", seed=1)

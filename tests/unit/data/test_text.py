@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.errors import DataError
-from manyheads.data import encoding
+from manyheads.data import ragged
 from manyheads.data.ragged import Store
 from manyheads.data.readers.documents import Piece, read_documents
 from manyheads.data.text import text_batches, write_text
@@ -23,7 +23,7 @@ IDS = [97, 98, 233, 99, 100, END, 0xD800, END, 102, END]
 @pytest.mark.parametrize("chunk_letters", [1, 4, 1000])
 @pytest.mark.parametrize(("size", "dtype"), [(65_536, "uint16"), (65_537, "uint32")])
 def test_what_is_built_is_what_is_opened(tmp_path, monkeypatch, chunk_letters, size, dtype):
-    monkeypatch.setattr(encoding, "CHUNK_LETTERS", chunk_letters)
+    monkeypatch.setattr(ragged, "CHUNK_LETTERS", chunk_letters)
     built = write_text(tmp_path / "store", iter(PIECES), Letters(size), end=END)
     for store in (built, Store.open(tmp_path / "store")):
         assert store["ids"].tolist() == IDS
@@ -37,7 +37,7 @@ def test_without_an_end_documents_follow_each_other(tmp_path):
 
 
 def test_a_text_is_encoded_in_calls_of_many_strings(tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "CHUNK_LETTERS", 400)
+    monkeypatch.setattr(ragged, "CHUNK_LETTERS", 400)
     text = "".join(f"line {number}\n" for number in range(300))
     (tmp_path / "a.txt").write_text(text)
     tokenizer, told = Letters(), []
@@ -106,9 +106,6 @@ def test_a_rest_is_a_batch_of_its_own_where_nothing_is_shuffled():
     assert [tuple(batch.ids.shape) for batch in batches.epoch(0)] == [(2, 9), (2, 9), (2, 9), (1, 2)]
 
 
-def test_a_text_without_a_prediction_is_an_error():
-    for count in (0, 1):
-        with pytest.raises(DataError, match=f"a text of {count} ids has nothing to predict"):
-            text_batches(numbered(count), rows=2, length=3, seed=1)
+def test_two_ids_are_one_prediction():
     (batch,) = text_batches(numbered(2), rows=2, length=3, seed=1).epoch(0)
     assert batch.ids.tolist() == [[0, 1]]

@@ -190,7 +190,7 @@ def test_bleu_is_that_of_greedy_translations(models, data):
     assert (measure.name, measure.more_is_better) == ("BLEU", True)
     translator = Translator.load(models["translator"], device="cpu")
     sources, targets = zip(*PAIRS)
-    assert measure.score() == score(translator.translate(sources, beam=1), targets).bleu
+    assert measure.score() == score(translator.translate(sources, beam=1), targets)["BLEU"][0]
     whole = measure.score()
     with heads_off(measure.network, [("cross", 1, USELESS)]):
         assert measure.score() == whole

@@ -14,9 +14,10 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batches
+from manyheads.data.masked_rows import masked_batches
 from manyheads.data.ragged import Store
 from manyheads.models.bert import PRESETS, BertConfig, MaskedBert
-from manyheads.tasks.masked.data import batches_of, longest_sentence
+from manyheads.tasks.masked.data import longest_sentence
 from manyheads.tasks.masked.recipe import MaskedData, MaskedRecipe
 from manyheads.tasks.masked.training import TASK
 from manyheads.tasks.masked.use import Filler, Guess, masked_scores, score_masked
@@ -156,7 +157,7 @@ def batches(tokenizer, *, rows=4, follows=True) -> Batches:
     documents = [tokenizer.encode([SENTENCES[(one + other) % 4] for other in range(5)]) for one in range(3)]
     documents = [[sentence[: longest_sentence(CONTEXT)] for sentence in document] for document in documents]
     store = sentence_store(documents)
-    return batches_of(store, tokenizer, CONTEXT, rows=rows, next_sentence=follows, seed=0, shuffle=False)
+    return masked_batches(store, tokenizer, rows=rows, length=CONTEXT, next_sentence=follows, seed=0, shuffle=False)
 
 
 def by_hand(model: MaskedBert, found: Batches) -> dict[str, float]:
@@ -332,8 +333,8 @@ def test_batches_are_of_the_training_text_or_of_the_validation_text(text, tmp_pa
     for shuffle in (True, False):
         ids = set()
         store = prepared.train if shuffle else prepared.valid
-        settings = {"rows": 5, "next_sentence": False, "seed": 1, "shuffle": shuffle}
-        for batch in batches_of(store, prepared.processor, CONTEXT, **settings).epoch(0):
+        settings = {"rows": 5, "length": CONTEXT, "next_sentence": False, "seed": 1, "shuffle": shuffle}
+        for batch in masked_batches(store, prepared.processor, **settings).epoch(0):
             whole = batch.ids.flatten()
             whole[batch.places] = batch.targets
             ids |= set(whole.tolist())

@@ -84,10 +84,10 @@ class Classification(FineTuning):
             return super().rate()
         return 6.25e-5 if recipe.fine_tune.model is not None and recipe.model.width >= LARGE else 5e-4
 
-    def check(self, *, new: bool) -> None:
+    def check(self) -> None:
         if self.encoder and self.recipe.fine_tune.auxiliary:
             raise ConfigError("fine_tune.auxiliary is for gpt and llama; an encoder has no language model's loss")
-        super().check(new=new)
+        super().check()
 
     def load_body(self, path: Path) -> tuple[Any, Any]:
         body, processor = _load(path)

@@ -1,17 +1,17 @@
 """What a language model makes of text it has not seen: perplexity and bits, and questions with choices."""
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting
-from manyheads.data.readers.corpus import read_lines
+from manyheads.data.readers.corpus import json_in, read_lines
 from manyheads.data.readers.documents import Piece
+from manyheads.data.readers.examples import choices_in
 from manyheads.generate.score import log_probabilities, windows
 from manyheads.generate.steps import NO_STOP
 
@@ -78,11 +78,8 @@ def score_text(model: "LanguageModel", pieces: Iterable[Piece], *, stride: int |
                 continue
             document, ids = ids, []
             # Without anything that begins a text, its first token is read and not predicted.
-            rows = (
-                windows(document, begun, context, stride)
-                if begun
-                else windows(document[1:], document[:1], context, stride)
-            )
+            before, rest = (begun, document) if begun else (document[:1], document[1:])
+            rows = windows(rest, before, context, stride)
             for first in range(0, len(rows), WINDOWS_AT_ONCE):
                 found = log_probabilities(model.model, rows[first : first + WINDOWS_AT_ONCE])
                 nats -= sum(each.total for each in found)
@@ -129,22 +126,15 @@ def read_choice_questions(path: Path) -> list[ChoiceQuestion]:
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
-        try:
-            entry = json.loads(line)
-            question = ChoiceQuestion(entry["context"], entry["choices"], entry["answer"])
-            right = isinstance(question.context, str) and isinstance(question.choices, list)
-            right = (
-                right and len(question.choices) > 1 and all(isinstance(each, str) and each for each in question.choices)
-            )
-            right = right and type(question.answer) is int and 0 <= question.answer < len(question.choices)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            right = False
-        if not right:
+        place = f"{path}, line {number}: not a question"
+        context, choices = choices_in(entry := json_in(line, place), place)
+        answer = entry.get("answer")
+        if not all(choices) or type(answer) is not int or not 0 <= answer < len(choices):
             raise DataError(
-                f'{path}, line {number}: not a question; write {{"context": "…", "choices": ["…", "…"], "answer": 0}}, '
-                "with at least two choices and the answer's number counted from 0"
+                f'{place}; write {{"context": "…", "choices": ["…", "…"], "answer": 0}}, with at least two choices '
+                "and the answer's number counted from 0"
             )
-        questions.append(question)
+        questions.append(ChoiceQuestion(context, choices, answer))
     if not questions:
         raise DataError(f"{path} has no questions")
     return questions
@@ -153,11 +143,10 @@ def read_choice_questions(path: Path) -> list[ChoiceQuestion]:
 def score_choices(model: "LanguageModel", questions: list[ChoiceQuestion]) -> ChoiceScores:
     """Zero-shot, as GPT-2 was tested: each candidate's log-probability behind the context, nothing being trained."""
     rows = [(question.context, choice) for question in questions for choice in question.choices]
-    totals = [each.total for each in model.log_probabilities(rows)]
-    counts = [len(question.choices) for question in questions]
+    totals = (each.total for each in model.log_probabilities(rows))
     plain = normalised = 0
-    for question, begin in zip(questions, accumulate(counts, initial=0)):
-        found = totals[begin : begin + len(question.choices)]
+    for question in questions:
+        found = list(islice(totals, len(question.choices)))
         by_letter = [total / len(choice) for total, choice in zip(found, question.choices)]
         plain += found.index(max(found)) == question.answer
         normalised += by_letter.index(max(by_letter)) == question.answer

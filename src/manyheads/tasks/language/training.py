@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from manyheads.core.errors import ConfigError
@@ -26,9 +25,10 @@ from manyheads.tasks.language.data import (
     store_text,
     train_tokenizer,
 )
-from manyheads.tasks.language.recipe import FAMILIES, LanguageRecipe, TextData
-from manyheads.tasks.task import Asked, Task, refuse_other_family
+from manyheads.tasks.language.recipe import LanguageRecipe, TextData
+from manyheads.tasks.task import Asked, Task
 from manyheads.tasks.translate.data import Corpus
+from manyheads.tasks.translate.use import mean_loss
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, language_loss
@@ -83,12 +83,7 @@ class LanguageModelling(Task):
     def blank(cls, table: dict[str, Any]) -> LanguageRecipe:
         family = str(table.get("family", "gpt"))
         model = MODELS[family][1]() if family in MODELS else None
-        refuse_other_family(family, model, FAMILIES)
         return LanguageRecipe(family=family, model=model)
-
-    def check(self, *, new: bool) -> None:
-        if new:
-            examples_of(self.recipe.data)
 
     def read(self) -> Texts | Corpus:
         return examples_of(self.recipe.data)
@@ -125,11 +120,7 @@ class LanguageModelling(Task):
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Negative log-likelihood a token, each window for itself, and the perplexity that it is."""
-        device = next(model.parameters()).device
-        batches = self.valid_batches()
-        losses = [self._loss(model, batch.to(device)) for batch in batches.epoch(0)]
-        loss = float(torch.stack([each.likelihood for each in losses]).double().sum())
-        loss /= sum(each.tokens for each in losses)
+        loss = mean_loss(model, self.valid_batches(), self._loss)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
 
     def card(self, which: str, scores: dict[str, float]) -> str:

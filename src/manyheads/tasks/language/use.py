@@ -1,6 +1,6 @@
 """Language models: a model directory in, text that goes on out; how that is scored and looked into."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -55,8 +55,7 @@ class LanguageModel(Predictor):
     def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
         super().__init__(model, tokenizer)
         self.special = SpecialIds.of(model.config, tokenizer)
-        ends = getattr(model.config, "other_ends", ())
-        self._other_ends = [end for end in ends if end != self.special.stop]
+        self._other_ends: tuple[int, ...] = getattr(model.config, "other_ends", ())
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> Self:
@@ -70,19 +69,13 @@ class LanguageModel(Predictor):
 
     @overload
     def generate(
-        self,
-        prompt: str = "",
-        *,
-        tokens: int = 200,
-        stop: Sequence[str] = (),
-        stream: Literal[False] = False,
-        **how: Any,
-    ) -> str: ...
+        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[True], **how: Any
+    ) -> Iterator[str]: ...
 
     @overload
     def generate(
-        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[True], **how: Any
-    ) -> Iterator[str]: ...
+        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[False] = ..., **how: Any
+    ) -> str: ...
 
     def generate(
         self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: bool = False, **how: Any
@@ -92,28 +85,21 @@ class LanguageModel(Predictor):
         `how` are fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
         """
         pieces = self.stream([prompt], tokens=tokens, stop=stop, sampling=Sampling(**how))
-        texts = (piece for _, piece in pieces if piece)
+        texts = (piece for _, piece in pieces)
         return texts if stream else "".join(texts)
 
-    def complete(
-        self,
-        prompts: Sequence[str],
-        *,
-        tokens: int = 200,
-        samples: int = 1,
-        stop: Sequence[str] = (),
-        sampling: Sampling | None = None,
-    ) -> list[list[Completion]]:
-        """`samples` completions of each prompt, many prompts at a time; each is what it would be alone."""
+    def complete(self, prompts: Sequence[str], *, samples: int = 1, **how: Any) -> list[list[Completion]]:
+        """`samples` completions of each prompt, many prompts at a time; each is what it would be alone.
+
+        `how` are `tokens`, `stop` and `sampling`, as `stream` takes them.
+        """
         prompts = listed(prompts, "complete", "prompts")
         found: list[list[Completion]] = []
         at_once = 1 if self.model.rows_share_length or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
         for first in range(0, len(prompts), at_once):
             group = prompts[first : first + at_once]
             rows = [Completion(prompt) for prompt in group for _ in range(samples)]
-            for row, piece in self.stream(
-                group, tokens=tokens, samples=samples, stop=stop, sampling=sampling, completions=rows
-            ):
+            for row, piece in self.stream(group, samples=samples, completions=rows, **how):
                 rows[row].text += piece
             found += [rows[place : place + samples] for place in range(0, len(rows), samples)]
         return found
@@ -160,21 +146,20 @@ class LanguageModel(Predictor):
         capacity = max(len(row) + limit for row, limit in zip(begun, limits, strict=True))
         with torch.inference_mode():
             steps = prompt_steps(self.model, prompts, capacity, copies)
-            for rows, newest in decoded(steps, left, self.special, self._ending(sampler)):
+            for rows, newest in decoded(steps, left, self.special, sampler):
                 for row, token_id in zip(rows.tolist(), newest.tolist(), strict=True):
                     if not running[row]:
                         continue
                     piece, done = "", completions[row]
-                    if token_id == self.special.stop:
+                    if token_id in (self.special.stop, *self._other_ends):
                         done.reason, running[row] = "end", False
                     else:
                         done.tokens += 1
                         piece = texts[row].push(token_id)
-                        if texts[row].stopped:
-                            running[row], left[row] = False, 0
-                        elif done.tokens == limits[row]:
-                            running[row] = False
-                    piece += "" if running[row] else texts[row].finish()
+                        running[row] = done.tokens < limits[row] and not texts[row].stopped
+                    if not running[row]:
+                        left[row] = 0
+                        piece += texts[row].finish()
                     if texts[row].stopped:
                         done.reason = "stop"
                     if piece:
@@ -269,18 +254,6 @@ class LanguageModel(Predictor):
 
     def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
         return [*same_decoder_logits(self.model), *same_texts(self.model, sentences, beam)]
-
-    def _ending(self, sampler: Sampler) -> Callable:
-        """The sampler with all ids that end a text made one."""
-        if not self._other_ends:
-            return sampler
-        ends = torch.tensor(self._other_ends, device=self.device)
-
-        def choose(logits, rows):
-            ids = sampler(logits, rows)
-            return torch.where(torch.isin(ids, ends), self.special.stop, ids)
-
-        return choose
 
 
 PREDICTOR = LanguageModel

@@ -1,12 +1,9 @@
 """The data of BERT's pre-training: raw text as sentences of token ids on disk."""
 
 from pathlib import Path
-from typing import Any
 
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting, say
-from manyheads.data.batches import Batches
-from manyheads.data.masked_rows import masked_batches
 from manyheads.data.ragged import Store
 from manyheads.data.sentences import document_bounds, split, write_sentences
 from manyheads.tasks.language.data import HELD_OUT, Texts
@@ -51,16 +48,3 @@ def longest_sentence(context: int) -> int:
     if context < 5:
         raise ConfigError(f"model.context is {context}, which leaves no place for two texts; raise it")
     return (context - 3) // 2
-
-
-def batches_of(store: Store, tokenizer: EncoderTokenizer, context: int, **settings: Any) -> Batches:
-    """Batches of a store with the marks of its tokenizer; `settings` are those of masked_batches."""
-    marks = {name: getattr(tokenizer, name) for name in ("start", "separator", "mask", "pad")}
-    special = (tokenizer.unknown,)
-    return masked_batches(store, length=context, vocabulary=len(tokenizer), special=special, **marks, **settings)
-
-
-def refuse_unknown_words(store: Store, tokenizer: EncoderTokenizer) -> None:
-    """Where no word can be hidden there is nothing to validate on."""
-    if (store["ids"].flat == tokenizer.unknown).all():
-        raise DataError("every word to validate on is unknown to the tokenizer; give other text with --valid")

@@ -8,18 +8,13 @@ from torch import nn
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batches
+from manyheads.data.masked_rows import masked_batches
 from manyheads.models.bert import PRESETS, MaskedBert
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import refuse_smoothing
 from manyheads.tasks.language.data import Texts
 from manyheads.tasks.language.training import adamw
-from manyheads.tasks.masked.data import (
-    batches_of,
-    open_sentences,
-    refuse_unknown_words,
-    store_sentences,
-    train_tokenizer,
-)
+from manyheads.tasks.masked.data import open_sentences, store_sentences, train_tokenizer
 from manyheads.tasks.masked.recipe import MaskedData, MaskedRecipe
 from manyheads.tasks.masked.use import masked_scores
 from manyheads.tasks.task import Task
@@ -63,9 +58,7 @@ class MaskedLanguageModelling(Task):
         data, train = MaskedData(vocabulary=30_522, rows=32), adamw(steps=100_000, weight_decay=DECAY, **rates)
         return MaskedRecipe(data=data, model=PRESETS[name](), train=train)
 
-    def check(self, *, new: bool) -> None:
-        if new:
-            self.read()
+    def check(self) -> None:
         refuse_smoothing(self.recipe.train, "words")
         if self.recipe.data.next_sentence and self.recipe.model.segments < 2:
             raise ConfigError("model.segments is 1, but two texts stand in a row; raise it or use --no-next-sentence")
@@ -89,14 +82,16 @@ class MaskedLanguageModelling(Task):
             except DataError as error:
                 other = ", or other text with --valid" if store is self.valid and not self.recipe.data.valid else ""
                 raise DataError(f"of the text to {part}: {error}{other}") from None
-        refuse_unknown_words(self.valid, self.processor)
+        if (self.valid["ids"].flat == self.processor.unknown).all():
+            raise DataError("every word to validate on is unknown to the tokenizer; give other text with --valid")
 
     def build(self, body: None) -> MaskedBert:
         return MaskedBert(self.sizes(), next_sentence=self.recipe.data.next_sentence)
 
     def batches_of(self, store: Any, **order: Any) -> Batches:
-        data, context = self.recipe.data, self.recipe.model.context
-        return batches_of(store, self.processor, context, rows=data.rows, next_sentence=data.next_sentence, **order)
+        data = self.recipe.data
+        rows = {"rows": data.rows, "length": self.recipe.model.context, "next_sentence": data.next_sentence}
+        return masked_batches(store, self.processor, **rows, **order)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return masked_loss(model, batch)

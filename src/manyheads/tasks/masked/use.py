@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.grouping import grouped
 from manyheads.data.batches import padded
+from manyheads.data.masked_rows import masked_batches
 from manyheads.data.readers.documents import find_texts, read_documents
 from manyheads.data.sentences import write_sentences
 from manyheads.look.walk import Section
@@ -20,7 +21,7 @@ from manyheads.tasks.inside.conclusions import candidates, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor
-from manyheads.tasks.masked.data import batches_of, longest_sentence
+from manyheads.tasks.masked.data import longest_sentence
 from manyheads.tasks.masked.recipe import Evaluation
 from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
@@ -66,10 +67,7 @@ class Filler(EncoderPredictor):
         row = self.tokenizer.wrapped(self.tokenizer.encode([text], special=True)[0])
         if self.tokenizer.mask not in row:
             raise DataError(f"{text!r:.60} hides no word; write {self.mask} where one is to be guessed")
-        if len(row) > self.model.config.context:
-            raise DataError(
-                f"{text!r:.60} has {len(row)} tokens, but the model reads {self.model.config.context}; shorten it"
-            )
+        refuse_long(text, row, self.model.config.context)
         return row
 
     @torch.inference_mode()
@@ -129,8 +127,8 @@ def score_masked(filler: Filler, names: Sequence[str], field: str | None = None)
     with tempfile.TemporaryDirectory(prefix="manyheads-") as directory, torch.inference_mode():
         longest = longest_sentence(context)
         store = write_sentences(Path(directory) / "store", documents, tokenizer, longest=longest)
-        batches = batches_of(store, tokenizer, context, rows=ROWS, next_sentence=follows, seed=0, shuffle=False)
-        return masked_scores(filler.model, batches)
+        settings = {"rows": ROWS, "length": context, "next_sentence": follows, "seed": 0, "shuffle": False}
+        return masked_scores(filler.model, masked_batches(store, tokenizer, **settings))
 
 
 def masked_scores(model: Any, batches: Any) -> dict[str, float]:

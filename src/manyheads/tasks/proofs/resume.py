@@ -1,5 +1,6 @@
 """The proof that a killed run resumes bit for bit, on the user's own recipe."""
 
+import filecmp
 import json
 import random
 import signal
@@ -44,12 +45,9 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
         ends = [Checkpoints(run / "checkpoints", keep=5, every=every).newest() for run in (whole, killed)]
         if ends[0] is None or ends[1] is None or ends[0].name != ends[1].name:
             raise ManyheadsError(f"the two runs ended at different checkpoints: {ends[0]} and {ends[1]}")
-        return first_difference(ends[0], ends[1]) or _models_differ(whole / "model", killed / "model")
-
-
-def _models_differ(one: Path, other: Path) -> str | None:
-    same = (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
-    return None if same else "the saved model, model/model.safetensors"
+        models = [run / "model" / "model.safetensors" for run in (whole, killed)]
+        same = filecmp.cmp(*models, shallow=False)
+        return first_difference(ends[0], ends[1]) or (None if same else "the saved model, model/model.safetensors")
 
 
 def _start(log: Path, task: str, *arguments: str) -> subprocess.Popen:

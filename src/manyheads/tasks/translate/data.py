@@ -34,19 +34,16 @@ class Corpus:
 
     def train(self) -> Iterator[Pair]:
         """The pairs to learn from."""
-        if self._valid:
-            return self.read()
-        return (pair for number, pair in enumerate(self.read()) if not self._is_held_out(number))
+        return self.read() if self._valid else self._split(held_out=False)
 
     def valid(self) -> Iterator[Pair]:
         """The pairs to validate on."""
-        if self._valid:
-            return self._valid()
-        numbered = enumerate(islice(self.read(), self._limit))
-        return (pair for number, pair in numbered if self._is_held_out(number))
+        return self._valid() if self._valid else self._split(held_out=True)
 
-    def _is_held_out(self, number: int) -> bool:
-        return number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 and number < self._limit
+    def _split(self, *, held_out: bool) -> Iterator[Pair]:
+        for number, pair in enumerate(islice(self.read(), self._limit if held_out else None)):
+            if held_out == (number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 and number < self._limit):
+                yield pair
 
 
 def corpus_of(data: PairData) -> Corpus:

@@ -55,10 +55,8 @@ class Translation(Task):
         train = TrainConfig(steps=20_000, warmup=2000, valid_every=1000, patience=10, average=5)
         return TranslateRecipe(model=model, train=train)
 
-    def check(self, *, new: bool) -> None:
+    def check(self) -> None:
         data, positions = self.recipe.data, self.recipe.model.positions
-        if new:
-            corpus_of(data)
         if positions.kind == "learned" and data.longest > positions.length:
             raise ConfigError(
                 f"data.longest lets pairs of {data.longest} tokens in, but model.positions.length ends at "
@@ -92,8 +90,8 @@ class Translation(Task):
         loss = mean_loss(model, self.valid_batches())
         found = decode_all(model, self.sources, beam=1, scored=False)
         scores = score(self.processor.decode([beams[0].ids for beams in found]), self.references)
-        self.signature = scores.bleu_signature
-        return {"loss": loss, "bleu": scores.bleu}
+        bleu, self.signature = scores["BLEU"]
+        return {"loss": loss, "bleu": bleu}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         pairs = len(self.train)

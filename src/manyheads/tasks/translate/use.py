@@ -29,7 +29,7 @@ from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translat
 from manyheads.tasks.task import Predictor, listed
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
-from manyheads.train.objectives import translation_loss
+from manyheads.train.objectives import Loss, translation_loss
 
 EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and these (Vaswani et al. 2017, section 6.1)
 ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
@@ -89,11 +89,7 @@ class Translator(Predictor):
         scores = score(found, [pair[1] for pair in pairs])
         if asked.out:
             Path(asked.out).write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
-        return (
-            f"BLEU        {scores.bleu:6.2f}   {scores.bleu_signature}\n"
-            f"BLEU, lower {scores.bleu_lower:6.2f}   {scores.bleu_lower_signature}\n"
-            f"chrF        {scores.chrf:6.2f}   {scores.chrf_signature}"
-        )
+        return "\n".join(f"{name:<11} {value:6.2f}   {signature}" for name, (value, signature) in scores.items())
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """The loss a token, or BLEU of greedy search; without any data on the run's own validation set."""
@@ -104,7 +100,7 @@ class Translator(Predictor):
             pairs = _asked_pairs(asked)
         sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
         if by == "bleu":
-            bleu = lambda: score(self.translate(sources, beam=1), targets).bleu  # noqa: E731
+            bleu = lambda: score(self.translate(sources, beam=1), targets)["BLEU"][0]  # noqa: E731
             return Measure("BLEU", self.model, bleu, more_is_better=True)
         store = pair_store(self.tokenizer.encode(sources), self.tokenizer.encode(targets))
         batches = pair_batches(store, tokens=LOSS_TOKENS, pad=self.tokenizer.pad, seed=0, shuffle=False)
@@ -155,10 +151,10 @@ def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
     return found
 
 
-def mean_loss(model: Any, batches: Batches) -> float:
+def mean_loss(model: Any, batches: Batches, loss: Callable[..., Loss] = translation_loss) -> float:
     """The negative log-likelihood of a token, over all batches."""
     device = next(model.parameters()).device
-    losses = [translation_loss(model, batch.to(device)) for batch in batches.epoch(0)]
+    losses = [loss(model, batch.to(device)) for batch in batches.epoch(0)]
     return sum(float(each.likelihood) for each in losses) / sum(each.tokens for each in losses)
 
 
@@ -184,7 +180,9 @@ def decode_all(
     special = SpecialIds(stop=config.end, banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
-        for places in grouped([_cells(len(row), beam) for row in rows], batch_cells, longest_first=True):
+        # What a row takes: itself, and its translations as they may become.
+        cells = [len(row) + beam * (len(row) + EXTRA_TOKENS) for row in rows]
+        for places in grouped(cells, batch_cells, longest_first=True):
             batch = [rows[place] for place in places]
             limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch])
             memory, mask = _encoded(model, batch, device)
@@ -214,33 +212,14 @@ def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) ->
     return memory, mask
 
 
-def _cells(length: int, beam: int) -> int:
-    """What a row of this length takes: itself, and its translations as they may become."""
-    return length + beam * (length + EXTRA_TOKENS)
-
-
-@dataclass(frozen=True)
-class Scores:
-    """BLEU and chrF of a test set with the signatures that say how they were computed."""
-
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-    bleu_lower: float
-    bleu_lower_signature: str
-
-
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """sacreBLEU's BLEU, cased and lower-cased, and chrF."""
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, tuple[float, str]]:
+    """sacreBLEU's BLEU, cased and lower-cased, and chrF, each with the signature that says how it was computed."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    metrics = (BLEU(), CHRF(), BLEU(lowercase=True))
-    found = []
-    for metric in metrics:
-        found += [metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())]
-    return Scores(*found)
+    metrics = {"BLEU": BLEU(), "BLEU, lower": BLEU(lowercase=True), "chrF": CHRF()}
+    found = {name: metric.corpus_score(list(hypotheses), [list(references)]) for name, metric in metrics.items()}
+    return {name: (found[name].score, str(metric.get_signature())) for name, metric in metrics.items()}
 
 
 PREDICTOR = Translator
