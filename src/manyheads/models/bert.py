@@ -23,9 +23,7 @@ from torch import Tensor, nn
 from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_uneven_heads
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
-from manyheads.nn.embeddings import TokenEmbedding
-from manyheads.nn.feedforward import ACTIVATIONS, FeedForward
-from manyheads.nn.linear import Linear
+from manyheads.nn.layers import ACTIVATIONS, FeedForward, Linear, TokenEmbedding
 from manyheads.nn.positions import Learned
 from manyheads.ops.linear import linear
 from manyheads.ops.masks import length_mask

@@ -12,9 +12,7 @@ from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
-from manyheads.nn.embeddings import OutputProjection, TokenEmbedding
-from manyheads.nn.feedforward import build_feedforward
-from manyheads.nn.norms import build_norm
+from manyheads.nn.layers import OutputProjection, TokenEmbedding, build_feedforward, build_norm
 from manyheads.nn.positions import Positions, PositionsConfig, build_positions
 from manyheads.ops.masks import padding_mask
 
