@@ -11,7 +11,7 @@ from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.layers import FeedForward, build_norm
 from manyheads.nn.positions import KINDS, Learned, PositionsConfig, Rotary, Sinusoidal, build_positions
 from manyheads.ops.attention import attention_weights, reference, sdpa
-from manyheads.ops.sinusoid import sinusoid
+from manyheads.ops.rotary import sinusoid
 
 both_kernels = pytest.mark.parametrize("kernel", [reference, sdpa])
 

@@ -91,8 +91,6 @@ class Bert(nn.Module):
 
     def __init__(self, config: BertConfig, pooler: bool = True):
         super().__init__()
-        if config.vocabulary < 1:
-            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = Learned(config.width, config.context)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor, nn
 
 from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_uneven_heads
-from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.nn.layers import GatedFeedForward, OutputProjection, TokenEmbedding, build_norm
@@ -98,8 +97,6 @@ class Llama(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        if config.vocabulary < 1:
-            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = build_positions(

@@ -193,8 +193,6 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        if config.vocabulary < 1:
-            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.config = config
         encoder_block, decoder_block = _BLOCKS[config.norm_order]
         self.encoder = Encoder(config, _embedding(config), encoder_block, config.layers, bidirectional=True)
@@ -268,6 +266,3 @@ PRESETS = {
 def parameters(model: nn.Module) -> int:
     """How many numbers are learned."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-__all__ = ["PRESETS", "Transformer", "TransformerConfig", "parameters"]

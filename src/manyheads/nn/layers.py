@@ -46,6 +46,8 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, vocabulary: int, width: int, *, pad: int | None = None, scale: float = 1.0):
         super().__init__()
+        if vocabulary < 1:
+            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.weight, self.pad, self.scale = nn.Parameter(torch.empty(vocabulary, width)), pad, scale
         # Scaled embeddings and logits both start at about one.
         nn.init.normal_(self.weight, std=width**-0.5)

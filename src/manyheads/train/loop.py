@@ -33,19 +33,14 @@ class Batches(Protocol):
 
 
 class Job(Protocol):
-    """What a task brings to training."""
+    """What a task brings to training: the objective, and scores on validation data, `loss` among them.
 
-    def loss(self, model: nn.Module, batch) -> Loss:
-        """The objective."""
-        ...
+    `keep` saves the best model so far; `which` says which weights these are.
+    """
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """Scores on validation data: at least `loss`."""
-        ...
-
-    def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None:
-        """Saves the best model so far; `which` says which weights these are."""
-        ...
+    def loss(self, model: nn.Module, batch) -> Loss: ...
+    def validate(self, model: nn.Module) -> dict[str, float]: ...
+    def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None: ...
 
 
 class Training:

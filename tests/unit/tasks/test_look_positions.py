@@ -7,7 +7,7 @@ import torch
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.nn.positions import PositionsConfig
 from manyheads.ops import relative, rotary
-from manyheads.ops.sinusoid import sinusoid
+from manyheads.ops.rotary import sinusoid
 from manyheads.tasks.inside.positions import draw_positions, position_arrays
 from tests.unit.tasks import tiny
 
