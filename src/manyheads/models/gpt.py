@@ -116,13 +116,7 @@ class GPT(nn.Module):
         self.config = config
         scale = config.width**0.5 if config.scale_embeddings else 1.0
         self.embedding = TokenEmbedding(config.vocabulary, config.width, scale=scale)
-        self.positions = build_positions(
-            config.positions,
-            width=config.width,
-            heads=config.heads,
-            head_width=config.width // config.heads,
-            bidirectional=False,
-        )
+        self.positions = build_positions(config.positions, width=config.width, heads=config.heads)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(_BLOCKS[config.norm_order](config, self.positions) for _ in range(config.layers))
         last = config.norm_order == "pre"

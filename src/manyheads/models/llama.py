@@ -100,11 +100,7 @@ class Llama(nn.Module):
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = build_positions(
-            config.positions,
-            width=config.width,
-            heads=config.heads,
-            head_width=config.key_width or config.width // config.heads,
-            bidirectional=False,
+            config.positions, width=config.width, heads=config.heads, head_width=config.key_width
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, self.positions) for _ in range(config.layers))

@@ -287,9 +287,10 @@ class PositionsConfig:
 
 
 def build_positions(
-    config: PositionsConfig, *, width: int, heads: int, head_width: int, bidirectional: bool
+    config: PositionsConfig, *, width: int, heads: int, head_width: int | None = None, bidirectional: bool = False
 ) -> Positions:
     """The positions of this kind for a model of these sizes; `bidirectional` where keys after the query are seen."""
+    head_width = head_width or width // heads
     match config.kind:
         case "sinusoidal":
             return Sinusoidal(width, config.base)

@@ -6,6 +6,7 @@ that a resumed run repeats to the bit what an uninterrupted one does.
 """
 
 import math
+import shutil
 import signal
 import threading
 import time
@@ -61,7 +62,8 @@ class Training:
         newest = self.checkpoints.newest()
         if newest:
             self.progress = self.checkpoints.load(newest, self.model, self.optimizer)
-            self.checkpoints.forget_after(newest)
+            for newer in [path for path in self.checkpoints.paths() if path > newest]:
+                shutil.rmtree(newer)  # damaged, and will be made again
         elif self.checkpoints.paths():
             raise CheckpointError(
                 f"every checkpoint in {self.checkpoints.directory} is damaged; start with --overwrite"
