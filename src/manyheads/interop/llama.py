@@ -7,22 +7,12 @@ from typing import Any
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.config_json import ends, read_extra_fields, refuse, removed_heads, with_extra_fields
+from manyheads.interop.config_json import NAMES, ends, read_extra_fields, refuse, removed_heads, with_extra_fields
 from manyheads.interop.foreign import Decoder
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.positions import PositionsConfig
 
-# Ours to theirs, one matrix to its parts, one after the other.
-_PARTS = {
-    "attention_norm": ("input_layernorm",),
-    "attention.projection": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "attention.output": ("self_attn.o_proj",),
-    "feedforward_norm": ("post_attention_layernorm",),
-    "feedforward.gate_up": ("mlp.gate_proj", "mlp.up_proj"),
-    "feedforward.outer": ("mlp.down_proj",),
-}
-_WHOLE = {"embedding": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
 _SCALINGS = {"none": "default", "linear": "linear", "dynamic_ntk": "dynamic", "yarn": "yarn", "llama3": "llama3"}
 # The end of a text where a config says nothing.
 _END = 2
@@ -104,7 +94,7 @@ class LlamaNames(Decoder):
         return "Llama"
 
     def body_views(self, body: Llama) -> dict[str, Tensor]:
-        return views_by_parts(body, _PARTS, _WHOLE, f"{self.prefix}layers.")
+        return views_by_parts(body, NAMES["llama"]["parts"], NAMES["llama"]["whole"], f"{self.prefix}layers.")
 
 
 def _ends(config: LlamaConfig) -> int | list[int] | None:
