@@ -32,8 +32,7 @@ _HARMLESS = re.compile(r"(bert\.)?embeddings\.position_ids|cls\.predictions\.dec
 # Older versions also saved a pooler under heads that do not read it.
 _HARMLESS_WITHOUT_POOLER = re.compile(rf"{_HARMLESS.pattern}|bert\.pooler\.dense\.(weight|bias)")
 # What the first TensorFlow checkpoints call a norm's weight and bias.
-_NEWER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-_OLDER = re.compile(r"LayerNorm\.(gamma|beta)$")
+_OLDER = re.compile(r"(?<=LayerNorm\.)(gamma|beta)$")
 
 
 class BertNames(Foreign):
@@ -117,13 +116,11 @@ def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
     architecture = next(name for name, found in ARCHITECTURES.items() if found is saved_as)
     if isinstance(model, MaskedBert) and model.follows is not None:
         architecture = "BertForPreTraining"
-    if isinstance(model, BertClassifier) and model.form == "choice":
-        architecture = "BertForMultipleChoice"
+    form = model.form if isinstance(model, BertClassifier) else None
+    architecture = "BertForMultipleChoice" if form == "choice" else architecture
     table = {**table, "architectures": [architecture]}
-    if isinstance(model, BertClassifier):
-        return config_json.label_fields(table, model.names, model.form)
-    if isinstance(model, BertTagger):
-        return config_json.label_fields(table, model.names)
+    if isinstance(model, BertClassifier | BertTagger):
+        return config_json.label_fields(table, model.names, form)
     if isinstance(model, BertAnswerer):
         kept = {"impossible": model.impossible, **({"longest": model.longest} if model.longest else {})}
         return {**table, KEY: {**table.get(KEY, {}), **kept}}
@@ -134,7 +131,8 @@ class _Renamed(dict):
     """Their weights by today's names, each read when it is asked for."""
 
     def __init__(self, theirs: Mapping[str, Tensor]):
-        super().__init__({_OLDER.sub(lambda end: _NEWER[end[0]], name): name for name in theirs})
+        newer = {"gamma": "weight", "beta": "bias"}
+        super().__init__({_OLDER.sub(lambda end: newer[end[0]], name): name for name in theirs})
         self._theirs = theirs
 
     def __getitem__(self, name: str) -> Tensor:

@@ -81,10 +81,9 @@ class GPTNames(Decoder):
     def read_config(self, table: dict[str, Any]) -> GPTConfig:
         order = next(order for order, published in _PUBLISHED.items() if published.type == table["model_type"])
         published = _PUBLISHED[order]
-        config_json.refuse(
-            table, f"this {published.name}", scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False
-        )
-        config_json.refuse(table, f"this {published.name}", reorder_and_upcast_attn=False, add_cross_attention=False)
+        usual = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
+        usual |= {"reorder_and_upcast_attn": False, "add_cross_attention": False}
+        config_json.refuse(table, f"this {published.name}", **usual)
         ours = {**config_json.read_fields(published.names["config"], table), "norm_order": order}
         ours["activation"] = config_json.read_activation(ours["activation"], published.activations, published.aliases)
         ours["end"] = next(iter(config_json.ends(table, published.end)), None)

@@ -14,8 +14,6 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.positions import PositionsConfig
 
 _SCALINGS = {"none": "default", "linear": "linear", "dynamic_ntk": "dynamic", "yarn": "yarn", "llama3": "llama3"}
-# The end of a text where a config says nothing.
-_END = 2
 
 
 class LlamaNames(Decoder):
@@ -36,6 +34,7 @@ class LlamaNames(Decoder):
     def write_config(self, config: LlamaConfig) -> dict[str, Any]:
         # Dynamic scaling starts there from what all others call the context.
         dynamic = config.positions.scaling == "dynamic_ntk"
+        several = config.end is not None and config.other_ends
         table = {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -56,7 +55,7 @@ class LlamaNames(Decoder):
             "mlp_bias": False,
             "tie_word_embeddings": config.tied,
             "bos_token_id": config.end,
-            "eos_token_id": _ends(config),
+            "eos_token_id": [config.end, *config.other_ends] if several else config.end,
             "dtype": "float32",
         }
         return with_extra_fields(table, config, self.read_config)
@@ -66,7 +65,7 @@ class LlamaNames(Decoder):
         if table.get("hidden_act") != "swish":  # another name of silu
             refuse(table, "this Llama", hidden_act="silu")
         width, heads = table["hidden_size"], table["num_attention_heads"]
-        found = ends(table, _END)
+        found = ends(table, otherwise=2)
         positions, context = _read_positions(table)
         sizes = {
             "vocabulary": table["vocab_size"],
@@ -95,12 +94,6 @@ class LlamaNames(Decoder):
 
     def body_views(self, body: Llama) -> dict[str, Tensor]:
         return views_by_parts(body, NAMES["llama"]["parts"], NAMES["llama"]["whole"], f"{self.prefix}layers.")
-
-
-def _ends(config: LlamaConfig) -> int | list[int] | None:
-    if config.end is None or not config.other_ends:
-        return config.end
-    return [config.end, *config.other_ends]
 
 
 def _write_positions(positions: PositionsConfig) -> dict[str, Any]:

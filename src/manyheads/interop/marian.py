@@ -51,9 +51,7 @@ class MarianNames(Foreign):
                 both = f"encoder_{size} {encoder} and decoder_{size} {decoder}"
                 raise CheckpointError(f"{both} differ; they must be equal")
         if not table.get("share_encoder_decoder_embeddings", True) or not table.get("tie_word_embeddings", True):
-            raise CheckpointError(
-                "this Marian keeps its embeddings apart; only those with shared embeddings can be opened"
-            )
+            raise CheckpointError("this Marian keeps its embeddings apart; only one that shares them can be opened")
         ours = config_json.read_fields(_CONFIG, table)
         ours["activation"] = config_json.read_activation(ours["activation"], _ACTIVATIONS, {"silu": "silu"})
         ours["decoder_layers"] = None if ours["decoder_layers"] == ours["layers"] else ours["decoder_layers"]
