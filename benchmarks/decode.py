@@ -45,7 +45,7 @@ def build(directory: Path, shape: str) -> None:
 
     from manyheads.interop.directory import save_model
     from manyheads.models.transformer import Transformer, TransformerConfig
-    from manyheads.nn.embeddings import NEVER
+    from manyheads.nn.layers import NEVER
     from manyheads.text.tokenizer import END, PAD, UNKNOWN, Tokenizer
 
     size = SHAPES[shape]["vocabulary"]

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from manyheads.data.batches import Batch
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.ops.sinusoid import sinusoid
+from manyheads.ops.rotary import sinusoid
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import translation_loss
 from manyheads.train.optim import build_optimizer

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from manyheads.models.transformer import TransformerConfig as TransformerConfig
     from manyheads.nn.attention import MultiHeadAttention as MultiHeadAttention
     from manyheads.nn.cache import Cache as Cache
-    from manyheads.nn.feedforward import FeedForward as FeedForward
-    from manyheads.nn.feedforward import GatedFeedForward as GatedFeedForward
+    from manyheads.nn.layers import FeedForward as FeedForward
+    from manyheads.nn.layers import GatedFeedForward as GatedFeedForward
     from manyheads.nn.positions import Alibi as Alibi
     from manyheads.nn.positions import Buckets as Buckets
     from manyheads.nn.positions import Learned as Learned
@@ -48,7 +48,7 @@ _PLACES = {
     "manyheads.models.transformer": ("Transformer", "TransformerConfig"),
     "manyheads.nn.attention": ("MultiHeadAttention",),
     "manyheads.nn.cache": ("Cache",),
-    "manyheads.nn.feedforward": ("FeedForward", "GatedFeedForward"),
+    "manyheads.nn.layers": ("FeedForward", "GatedFeedForward"),
     "manyheads.nn.positions": ("Alibi", "Buckets", "Learned", "Relative", "Rotary", "Sinusoidal"),
     "manyheads.look.heads": ("heads_off",),
     "manyheads.look.lectures": ("lecture_walk",),

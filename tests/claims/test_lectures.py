@@ -8,11 +8,10 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
-from manyheads.nn.feedforward import FeedForward
-from manyheads.nn.norms import build_norm
+from manyheads.nn.layers import FeedForward, build_norm
 from manyheads.nn.positions import KINDS, Learned, PositionsConfig, Rotary, Sinusoidal, build_positions
 from manyheads.ops.attention import attention_weights, reference, sdpa
-from manyheads.ops.sinusoid import sinusoid
+from manyheads.ops.rotary import sinusoid
 
 both_kernels = pytest.mark.parametrize("kernel", [reference, sdpa])
 

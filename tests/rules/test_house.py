@@ -57,7 +57,7 @@ for command in commands:
     assert "Usage" in shown.getvalue(), command
     heavy = [name for name in {HEAVY!r} if name in sys.modules]
     assert not heavy, f"{{command}} imports {{heavy}}"
-import manyheads.nn.norms
+import manyheads.nn.layers
 assert "torch" in sys.modules  # and the test can tell
 """)
 

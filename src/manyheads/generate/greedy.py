@@ -1,6 +1,7 @@
 """One token after the other, and the simplest way to choose it.  Shapes:  N rows  V special"""
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -58,10 +59,5 @@ def greedy(steps: Steps, limits_N: Tensor, special: SpecialIds, *, scored: bool 
     for step, (rows, newest) in enumerate(decoded(steps, limits_N, special, best)):
         ids[rows, step] = newest
         done[rows] |= (newest == special.stop) | (limits_N[rows] <= step + 1)
-    return [
-        Hypothesis(_until(row, special.stop), score) for row, score in zip(ids.tolist(), scores.tolist(), strict=True)
-    ]
-
-
-def _until(ids: list[int], end: int) -> list[int]:
-    return ids[: ids.index(end)] if end in ids else ids
+    found = zip(ids.tolist(), scores.tolist(), strict=True)
+    return [Hypothesis(list(takewhile(lambda each: each != special.stop, row)), score) for row, score in found]

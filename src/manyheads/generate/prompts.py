@@ -205,7 +205,7 @@ class WholePromptSteps(PromptSteps):
     """Every row alone and from its beginning at each step, without a cache: what the cache is checked against."""
 
     def _begin(self, prompts: list[list[int]], copies: int) -> None:
-        pass
+        self.cache = Cache(0)  # which stays empty
 
     def _refill(self, rows: list[int]) -> None:
         pass
@@ -213,9 +213,3 @@ class WholePromptSteps(PromptSteps):
     def _step(self, ids_R: Tensor) -> Tensor:
         rows = [row[begin:] for row, begin in zip(self.history, self.begins)]
         return torch.stack([self.model(torch.tensor([row], device=self.device))[0, -1] for row in rows])
-
-    def _keep(self, rows: Tensor) -> None:
-        pass
-
-    def finish(self, ends: list[tuple[int, int]]) -> None:
-        pass

@@ -26,53 +26,13 @@ ARCHITECTURES = {
     "BertForQuestionAnswering": BertAnswerer,
 }
 _PREFIX = "bert."
-# Fields of ours to theirs, and theirs where a config.json leaves them out.
-_FIELDS = {
-    "vocabulary": "vocab_size",
-    "context": "max_position_embeddings",
-    "segments": "type_vocab_size",
-    "width": "hidden_size",
-    "layers": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "inner": "intermediate_size",
-    "activation": "hidden_act",
-    "epsilon": "layer_norm_eps",
-    "dropout": "hidden_dropout_prob",
-    "attention_dropout": "attention_probs_dropout_prob",
-}
-_USUAL = {
-    **{"type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12},
-    **{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
-}
-# Weights of ours to theirs, of a block and of all else.
-_PARTS = {
-    "attention.projection": ("attention.self.query", "attention.self.key", "attention.self.value"),
-    "attention.output": ("attention.output.dense",),
-    "attention_norm": ("attention.output.LayerNorm",),
-    "feedforward.inner": ("intermediate.dense",),
-    "feedforward.outer": ("output.dense",),
-    "feedforward_norm": ("output.LayerNorm",),
-}
-_WHOLE = {
-    "embedding": "embeddings.word_embeddings",
-    "positions.table": "embeddings.position_embeddings",
-    "segments": "embeddings.token_type_embeddings",
-    "norm": "embeddings.LayerNorm",
-    "pooler": "pooler.dense",
-}
-_HEADS = {
-    "": "cls.predictions",
-    "transform": "cls.predictions.transform.dense",
-    "norm": "cls.predictions.transform.LayerNorm",
-    "follows": "cls.seq_relationship",
-}
+_NAMES = config_json.NAMES["bert"]
 # Counters that older versions saved with the weights, and the copies of a tied embedding and its bias.
 _HARMLESS = re.compile(r"(bert\.)?embeddings\.position_ids|cls\.predictions\.decoder\.(weight|bias)")
 # Older versions also saved a pooler under heads that do not read it.
 _HARMLESS_WITHOUT_POOLER = re.compile(rf"{_HARMLESS.pattern}|bert\.pooler\.dense\.(weight|bias)")
 # What the first TensorFlow checkpoints call a norm's weight and bias.
-_NEWER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-_OLDER = re.compile(r"LayerNorm\.(gamma|beta)$")
+_OLDER = re.compile(r"(?<=LayerNorm\.)(gamma|beta)$")
 
 
 class BertNames(Foreign):
@@ -92,17 +52,15 @@ class BertNames(Foreign):
 
     def write_config(self, config: BertConfig) -> dict[str, Any]:
         inner, activation = config.inner or 4 * config.width, config_json.ACTIVATIONS[config.activation]
-        ours = {**vars(config), "inner": inner, "activation": activation}
         table = {"architectures": ["BertModel"], "model_type": "bert"}
-        table |= {theirs: ours[name] for name, theirs in _FIELDS.items()} | {"dtype": "float32"}
-        return config_json.with_extra_fields(table, config, self.read_config)
+        table |= config_json.write_fields(_NAMES["config"], config, inner=inner, activation=activation)
+        return config_json.with_extra_fields({**table, "dtype": "float32"}, config, self.read_config)
 
     def read_config(self, table: dict[str, Any]) -> BertConfig:
         refuse = config_json.refuse
         refuse(table, "this BERT", position_embedding_type="absolute", is_decoder=False, add_cross_attention=False)
         refuse(table, "this BERT", tie_word_embeddings=True)
-        theirs = {**_USUAL, **table}
-        ours = {name: theirs[each] for name, each in _FIELDS.items()}
+        ours = config_json.read_fields(_NAMES["config"], table)
         ours["activation"] = config_json.read_activation(ours["activation"])
         ours["inner"] = None if ours["inner"] == 4 * ours["width"] else ours["inner"]
         return config_json.read_extra_fields(table, BertConfig(**ours))
@@ -133,11 +91,11 @@ class BertNames(Foreign):
 
     def views(self, model: Any) -> dict[str, Tensor]:
         body = model if isinstance(model, Bert) else model.body
-        views = views_by_parts(body, _PARTS, _WHOLE, "encoder.layer.")
+        views = views_by_parts(body, _NAMES["parts"], _NAMES["whole"], "encoder.layer.")
         if isinstance(model, Bert | BertEmbedder):
             return views
         views = {_PREFIX + name: view for name, view in views.items()}
-        heads = {**_HEADS, "score": "qa_outputs" if isinstance(model, BertAnswerer) else "classifier"}
+        heads = {**_NAMES["heads"], "score": "qa_outputs" if isinstance(model, BertAnswerer) else "classifier"}
         for ours, parameter in model.named_parameters():
             place, kind = ours.rpartition(".")[::2]
             if place in heads:
@@ -158,13 +116,11 @@ def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
     architecture = next(name for name, found in ARCHITECTURES.items() if found is saved_as)
     if isinstance(model, MaskedBert) and model.follows is not None:
         architecture = "BertForPreTraining"
-    if isinstance(model, BertClassifier) and model.form == "choice":
-        architecture = "BertForMultipleChoice"
+    form = model.form if isinstance(model, BertClassifier) else None
+    architecture = "BertForMultipleChoice" if form == "choice" else architecture
     table = {**table, "architectures": [architecture]}
-    if isinstance(model, BertClassifier):
-        return config_json.label_fields(table, model.names, model.form)
-    if isinstance(model, BertTagger):
-        return config_json.label_fields(table, model.names)
+    if isinstance(model, BertClassifier | BertTagger):
+        return config_json.label_fields(table, model.names, form)
     if isinstance(model, BertAnswerer):
         kept = {"impossible": model.impossible, **({"longest": model.longest} if model.longest else {})}
         return {**table, KEY: {**table.get(KEY, {}), **kept}}
@@ -175,7 +131,8 @@ class _Renamed(dict):
     """Their weights by today's names, each read when it is asked for."""
 
     def __init__(self, theirs: Mapping[str, Tensor]):
-        super().__init__({_OLDER.sub(lambda end: _NEWER[end[0]], name): name for name in theirs})
+        newer = {"gamma": "weight", "beta": "bias"}
+        super().__init__({_OLDER.sub(lambda end: newer[end[0]], name): name for name in theirs})
         self._theirs = theirs
 
     def __getitem__(self, name: str) -> Tensor:

@@ -1,7 +1,9 @@
 """What a config.json says in one way whatever the family: fields of ours beside theirs, labels, ends, removed heads."""
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import nn
@@ -21,7 +23,32 @@ FORMS = ("text", "pair", "either", "choice")
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
 ALIASES = {"gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "swish": "silu"}
 
+# What each family is called elsewhere; the file says how it is read.
+NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
+
 Config = TypeVar("Config")
+
+
+def our_fields(entries: dict[str, Any]) -> dict[str, str]:
+    """Their entries of a config.json to the fields of ours that they are."""
+    return {theirs: each if isinstance(each, str) else each[0] for theirs, each in entries.items()}
+
+
+def write_fields(entries: dict[str, Any], config: Any, **derived: Any) -> dict[str, Any]:
+    """Our config in their entries; `derived` are fields that are said in another way there."""
+    ours = {**vars(config), **derived}
+    return {theirs: ours[name] for theirs, name in our_fields(entries).items()}
+
+
+def read_fields(entries: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """The reverse: our fields as a config.json says them."""
+    found: dict[str, Any] = {}
+    for theirs, each in entries.items():
+        if isinstance(each, str):
+            found.setdefault(each, table[theirs])
+        else:
+            found.setdefault(each[0], table.get(theirs, *each[1:]))
+    return found
 
 
 def with_extra_fields(

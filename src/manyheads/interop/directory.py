@@ -160,13 +160,6 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     return model.eval(), processor
 
 
-def model_kind(directory: Path) -> type:
-    """Which model a directory holds, told by its config alone."""
-    directory = find_model(directory)
-    table = read_json(directory / "config.json")
-    return _family(directory, table, None).foreign.kind(table)
-
-
 def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
     """The encoder of any BERT's directory, whatever stands on top of it."""
     model, tokenizer = load_model(directory, kinds=ENCODERS)
@@ -186,7 +179,11 @@ def load_as_saved(directory: Path) -> tuple[Any, Any]:
 
 def saved_kind(directory: Path) -> type:
     """Which model a directory holds; one that says how texts become vectors, or nothing but an encoder, embeds."""
-    kind = BertEmbedder if sentence.is_sentence_model(_whole(directory)) else model_kind(directory)
+    if sentence.is_sentence_model(_whole(directory)):
+        return BertEmbedder
+    directory = find_model(directory)
+    table = read_json(directory / "config.json")
+    kind = _family(directory, table, None).foreign.kind(table)
     return BertEmbedder if kind is Bert else kind
 
 

@@ -7,25 +7,13 @@ from typing import Any
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.config_json import ends, read_extra_fields, refuse, removed_heads, with_extra_fields
+from manyheads.interop.config_json import NAMES, ends, read_extra_fields, refuse, removed_heads, with_extra_fields
 from manyheads.interop.foreign import Decoder
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.positions import PositionsConfig
 
-# Ours to theirs, one matrix to its parts, one after the other.
-_PARTS = {
-    "attention_norm": ("input_layernorm",),
-    "attention.projection": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "attention.output": ("self_attn.o_proj",),
-    "feedforward_norm": ("post_attention_layernorm",),
-    "feedforward.gate_up": ("mlp.gate_proj", "mlp.up_proj"),
-    "feedforward.outer": ("mlp.down_proj",),
-}
-_WHOLE = {"embedding": "model.embed_tokens", "norm": "model.norm", "output": "lm_head"}
 _SCALINGS = {"none": "default", "linear": "linear", "dynamic_ntk": "dynamic", "yarn": "yarn", "llama3": "llama3"}
-# The end of a text where a config says nothing.
-_END = 2
 
 
 class LlamaNames(Decoder):
@@ -46,6 +34,7 @@ class LlamaNames(Decoder):
     def write_config(self, config: LlamaConfig) -> dict[str, Any]:
         # Dynamic scaling starts there from what all others call the context.
         dynamic = config.positions.scaling == "dynamic_ntk"
+        several = config.end is not None and config.other_ends
         table = {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -66,7 +55,7 @@ class LlamaNames(Decoder):
             "mlp_bias": False,
             "tie_word_embeddings": config.tied,
             "bos_token_id": config.end,
-            "eos_token_id": _ends(config),
+            "eos_token_id": [config.end, *config.other_ends] if several else config.end,
             "dtype": "float32",
         }
         return with_extra_fields(table, config, self.read_config)
@@ -76,7 +65,7 @@ class LlamaNames(Decoder):
         if table.get("hidden_act") != "swish":  # another name of silu
             refuse(table, "this Llama", hidden_act="silu")
         width, heads = table["hidden_size"], table["num_attention_heads"]
-        found = ends(table, _END)
+        found = ends(table, otherwise=2)
         positions, context = _read_positions(table)
         sizes = {
             "vocabulary": table["vocab_size"],
@@ -104,13 +93,7 @@ class LlamaNames(Decoder):
         return "Llama"
 
     def body_views(self, body: Llama) -> dict[str, Tensor]:
-        return views_by_parts(body, _PARTS, _WHOLE, f"{self.prefix}layers.")
-
-
-def _ends(config: LlamaConfig) -> int | list[int] | None:
-    if config.end is None or not config.other_ends:
-        return config.end
-    return [config.end, *config.other_ends]
+        return views_by_parts(body, NAMES["llama"]["parts"], NAMES["llama"]["whole"], f"{self.prefix}layers.")
 
 
 def _write_positions(positions: PositionsConfig) -> dict[str, Any]:

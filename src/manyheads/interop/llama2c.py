@@ -12,7 +12,6 @@ import numpy as np
 import tokenizers
 import torch
 from tokenizers import decoders, models, normalizers, processors
-from torch import Tensor
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
 from manyheads.interop.directory import save_model
@@ -56,8 +55,14 @@ def read_llama2c(path: Path) -> Llama:
     # Copied on writing, which never happens: torch has no read-only tensors.
     numbers = torch.from_numpy(np.memmap(path, dtype="<f4", mode="c", offset=4 * HEADER))
     for name, tensor in zip(order, numbers.split(counts), strict=True):
-        if name != _ANGLES:
-            _fill(name, views[name], tensor, width)
+        if name == _ANGLES:
+            continue
+        view, tensor = views[name], tensor.view(views[name].shape)
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            # There, rotary positions turn neighbours; here, each dimension with the one half a head away.
+            view = view.unflatten(0, (-1, 2, width // 2)).transpose(1, 2)
+            tensor = tensor.unflatten(0, (-1, width // 2, 2))
+        view.copy_(tensor)
     return model.eval()
 
 
@@ -90,15 +95,6 @@ def _read_config(path: Path) -> LlamaConfig:
     except ConfigError as error:
         raise CheckpointError(f"{path} is no llama2.c model of version 0, or is cut short: {error}") from None
     return config
-
-
-def _fill(name: str, view: Tensor, tensor: Tensor, width: int) -> None:
-    tensor = tensor.view(view.shape)
-    if name.endswith(("q_proj.weight", "k_proj.weight")):
-        # There, rotary positions turn neighbours; here, each dimension with the one half a head away.
-        view = view.unflatten(0, (-1, 2, width // 2)).transpose(1, 2)
-        tensor = tensor.unflatten(0, (-1, width // 2, 2))
-    view.copy_(tensor)
 
 
 def read_llama2c_tokenizer(path: Path) -> tokenizers.Tokenizer:

@@ -13,31 +13,15 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.config_json import read_activation, refuse_more_tokens, removed_heads
+from manyheads.interop import config_json
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.weights import read_into, views_by_parts, write_json
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.text.tokenizer import Tokenizer
 
-# Ours to theirs, one matrix to its parts, one after the other.
-_PARTS = {
-    "self_attention.projection": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    "self_attention.output": ("self_attn.out_proj",),
-    "self_norm": ("self_attn_layer_norm",),
-    "cross_attention.projection": ("encoder_attn.q_proj", "encoder_attn.k_proj", "encoder_attn.v_proj"),
-    "cross_attention.output": ("encoder_attn.out_proj",),
-    "cross_norm": ("encoder_attn_layer_norm",),
-    "feedforward.inner": ("fc1",),
-    "feedforward.outer": ("fc2",),
-    "feedforward_norm": ("final_layer_norm",),
-}
+_PARTS, _CONFIG = config_json.NAMES["marian"]["parts"], config_json.NAMES["marian"]["config"]
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "swish"}
-# Sizes and rates that both can have.
-_FREE = (
-    *("vocabulary", "width", "layers", "decoder_layers", "heads", "inner", "scale_embeddings"),
-    *("dropout", "attention_dropout", "inner_dropout", "pad", "start", "end", "activation"),
-)
 # What their files may hold beside the weights: copies of shared ones, and the sinusoid.
 _HARMLESS = re.compile(r"lm_head\.weight|model\.(encoder|decoder)\.embed_(tokens|positions)\.weight")
 
@@ -49,38 +33,16 @@ class MarianNames(Foreign):
 
     def fits(self, model: Transformer) -> bool:
         config = model.config
-        positions = PositionsConfig(length=config.positions.length)
-        same = TransformerConfig(positions=positions, **{name: getattr(config, name) for name in _FREE})
-        return config == same and config.activation in _ACTIVATIONS and not removed_heads(model)
+        free = {name: getattr(config, name) for name in config_json.our_fields(_CONFIG).values()}
+        same = TransformerConfig(**{**free, "positions": PositionsConfig(length=config.positions.length), "tied": True})
+        return config == same and config.activation in _ACTIVATIONS and not config_json.removed_heads(model)
 
     def write_config(self, config: TransformerConfig) -> dict[str, Any]:
-        return {
-            "architectures": ["MarianMTModel"],
-            "model_type": "marian",
-            "is_encoder_decoder": True,
-            "vocab_size": config.vocabulary,
-            "decoder_vocab_size": config.vocabulary,
-            "share_encoder_decoder_embeddings": True,
-            "tie_word_embeddings": True,
-            "d_model": config.width,
-            "encoder_layers": config.layers,
-            "decoder_layers": config.decoder_layers or config.layers,
-            "encoder_attention_heads": config.heads,
-            "decoder_attention_heads": config.heads,
-            "encoder_ffn_dim": config.inner,
-            "decoder_ffn_dim": config.inner,
-            "activation_function": _ACTIVATIONS[config.activation],
-            "scale_embedding": config.scale_embeddings,
-            "dropout": config.dropout,
-            "attention_dropout": config.attention_dropout,
-            "activation_dropout": config.inner_dropout,
-            "max_position_embeddings": config.positions.length,
-            "pad_token_id": config.pad,
-            "decoder_start_token_id": config.start,
-            "eos_token_id": config.end,
-            "forced_eos_token_id": None,
-            "dtype": "float32",
-        }
+        table = {"architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True}
+        said = {"activation": _ACTIVATIONS[config.activation], "positions": config.positions.length}
+        layers = config.decoder_layers or config.layers
+        table |= config_json.write_fields(_CONFIG, config, decoder_layers=layers, **said)
+        return {**table, "forced_eos_token_id": None, "dtype": "float32"}
 
     def read_config(self, table: dict[str, Any]) -> TransformerConfig:
         for size in ("attention_heads", "ffn_dim"):
@@ -89,27 +51,11 @@ class MarianNames(Foreign):
                 both = f"encoder_{size} {encoder} and decoder_{size} {decoder}"
                 raise CheckpointError(f"{both} differ; they must be equal")
         if not table.get("share_encoder_decoder_embeddings", True) or not table.get("tie_word_embeddings", True):
-            raise CheckpointError(
-                "this Marian keeps its embeddings apart; only those with shared embeddings can be opened"
-            )
-        activation = table.get("activation_function", "gelu")
-        return TransformerConfig(
-            vocabulary=table["vocab_size"],
-            width=table["d_model"],
-            layers=table["encoder_layers"],
-            decoder_layers=None if table["decoder_layers"] == table["encoder_layers"] else table["decoder_layers"],
-            heads=table["encoder_attention_heads"],
-            inner=table["encoder_ffn_dim"],
-            activation=read_activation(activation, _ACTIVATIONS, {"silu": "silu"}),
-            scale_embeddings=table.get("scale_embedding", False),
-            dropout=table.get("dropout", 0.1),
-            attention_dropout=table.get("attention_dropout", 0.0),
-            inner_dropout=table.get("activation_dropout", 0.0),
-            positions=PositionsConfig(length=table.get("max_position_embeddings", 1024)),
-            pad=table["pad_token_id"],
-            start=table["decoder_start_token_id"],
-            end=table["eos_token_id"],
-        )
+            raise CheckpointError("this Marian keeps its embeddings apart; only one that shares them can be opened")
+        ours = config_json.read_fields(_CONFIG, table)
+        ours["activation"] = config_json.read_activation(ours["activation"], _ACTIVATIONS, {"silu": "silu"})
+        ours["decoder_layers"] = None if ours["decoder_layers"] == ours["layers"] else ours["decoder_layers"]
+        return TransformerConfig(**{**ours, "positions": PositionsConfig(length=ours["positions"])})
 
     def kind(self, table: dict[str, Any]) -> type:
         return Transformer
@@ -117,7 +63,7 @@ class MarianNames(Foreign):
     def build(
         self, table: dict[str, Any], config: TransformerConfig, weights: Mapping[str, Tensor], tokenizer: Tokenizer
     ) -> Transformer:
-        refuse_more_tokens(tokenizer, config)
+        config_json.refuse_more_tokens(tokenizer, config)
         return Transformer(config)
 
     def finish(

@@ -6,7 +6,7 @@ the views writes a checkpoint, copying into them reads one, so that the two dire
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ def _few(names: list[str]) -> str:
 
 
 def views_by_parts(
-    model: nn.Module, parts: Mapping[str, tuple[str, ...]], whole: Mapping[str, str], layers: str
+    model: nn.Module, parts: Mapping[str, Sequence[str]], whole: Mapping[str, str], layers: str
 ) -> dict[str, Tensor]:
     """Their names over a model's weights: those of blocks by `parts`, ours to theirs, and all others by `whole`.
 

@@ -23,9 +23,7 @@ from torch import Tensor, nn
 from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_uneven_heads
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
-from manyheads.nn.embeddings import TokenEmbedding
-from manyheads.nn.feedforward import ACTIVATIONS, FeedForward
-from manyheads.nn.linear import Linear
+from manyheads.nn.layers import ACTIVATIONS, FeedForward, Linear, TokenEmbedding
 from manyheads.nn.positions import Learned
 from manyheads.ops.linear import linear
 from manyheads.ops.masks import length_mask
@@ -93,8 +91,6 @@ class Bert(nn.Module):
 
     def __init__(self, config: BertConfig, pooler: bool = True):
         super().__init__()
-        if config.vocabulary < 1:
-            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = Learned(config.width, config.context)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from manyheads.nn.linear import Linear
+from manyheads.nn.layers import Linear
 
 
 class DecoderClassifier(nn.Module):

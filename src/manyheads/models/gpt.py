@@ -22,9 +22,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.nn import fused
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
-from manyheads.nn.embeddings import OutputProjection, TokenEmbedding
-from manyheads.nn.feedforward import build_feedforward
-from manyheads.nn.norms import build_norm
+from manyheads.nn.layers import OutputProjection, TokenEmbedding, build_feedforward, build_norm
 from manyheads.nn.positions import Positions, PositionsConfig, build_positions
 
 
@@ -115,18 +113,10 @@ class GPT(nn.Module):
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        if config.vocabulary < 1:
-            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.config = config
         scale = config.width**0.5 if config.scale_embeddings else 1.0
         self.embedding = TokenEmbedding(config.vocabulary, config.width, scale=scale)
-        self.positions = build_positions(
-            config.positions,
-            width=config.width,
-            heads=config.heads,
-            head_width=config.width // config.heads,
-            bidirectional=False,
-        )
+        self.positions = build_positions(config.positions, width=config.width, heads=config.heads)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(_BLOCKS[config.norm_order](config, self.positions) for _ in range(config.layers))
         last = config.norm_order == "pre"

@@ -14,12 +14,9 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor, nn
 
 from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_uneven_heads
-from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
-from manyheads.nn.embeddings import OutputProjection, TokenEmbedding
-from manyheads.nn.feedforward import GatedFeedForward
-from manyheads.nn.norms import build_norm
+from manyheads.nn.layers import GatedFeedForward, OutputProjection, TokenEmbedding, build_norm
 from manyheads.nn.positions import Positions, PositionsConfig, build_positions
 
 
@@ -100,16 +97,10 @@ class Llama(nn.Module):
 
     def __init__(self, config: LlamaConfig):
         super().__init__()
-        if config.vocabulary < 1:
-            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = build_positions(
-            config.positions,
-            width=config.width,
-            heads=config.heads,
-            head_width=config.key_width or config.width // config.heads,
-            bidirectional=False,
+            config.positions, width=config.width, heads=config.heads, head_width=config.key_width
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, self.positions) for _ in range(config.layers))

@@ -12,9 +12,7 @@ from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
-from manyheads.nn.embeddings import OutputProjection, TokenEmbedding
-from manyheads.nn.feedforward import build_feedforward
-from manyheads.nn.norms import build_norm
+from manyheads.nn.layers import OutputProjection, TokenEmbedding, build_feedforward, build_norm
 from manyheads.nn.positions import Positions, PositionsConfig, build_positions
 from manyheads.ops.masks import padding_mask
 
@@ -195,8 +193,6 @@ class Transformer(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        if config.vocabulary < 1:
-            raise ConfigError("model.vocabulary is 0; a model needs to know how many tokens there are")
         self.config = config
         encoder_block, decoder_block = _BLOCKS[config.norm_order]
         self.encoder = Encoder(config, _embedding(config), encoder_block, config.layers, bidirectional=True)
@@ -270,6 +266,3 @@ PRESETS = {
 def parameters(model: nn.Module) -> int:
     """How many numbers are learned."""
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-__all__ = ["PRESETS", "Transformer", "TransformerConfig", "parameters"]

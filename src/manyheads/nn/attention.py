@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from manyheads.core.configs import refuse_uneven_heads
 from manyheads.core.errors import ConfigError
 from manyheads.nn.cache import Cache
-from manyheads.nn.linear import Linear
+from manyheads.nn.layers import Linear
 from manyheads.nn.positions import Positions
 from manyheads.ops.attention import Kernel, sdpa
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
-from manyheads.nn.feedforward import ACTIVATIONS, FeedForward
+from manyheads.nn.layers import ACTIVATIONS, FeedForward
 from manyheads.nn.positions import Learned, Sinusoidal
 from manyheads.ops.attention import Kernel, sdpa
 from manyheads.ops.linear import decode_kernels_fit

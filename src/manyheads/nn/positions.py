@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.ops import relative, rotary
-from manyheads.ops.sinusoid import sinusoid
 
 KINDS = ("sinusoidal", "learned", "relative", "buckets", "rotary", "alibi", "none")
 SCALINGS = ("none", "linear", "ntk", "dynamic_ntk", "yarn", "llama3")
@@ -81,7 +80,7 @@ class Sinusoidal(Positions):
 
     def __init__(self, width: int, base: float = 10_000.0):
         super().__init__()
-        self.table = Table(partial(sinusoid, width=width, base=base))
+        self.table = Table(partial(rotary.sinusoid, width=width, base=base))
 
     def add(self, x_BTW: Tensor, start: int | Tensor, length: int = 0) -> Tensor:
         return x_BTW + self.table.at(start, x_BTW.shape[1], length, x_BTW.device).to(x_BTW.dtype)
@@ -288,9 +287,10 @@ class PositionsConfig:
 
 
 def build_positions(
-    config: PositionsConfig, *, width: int, heads: int, head_width: int, bidirectional: bool
+    config: PositionsConfig, *, width: int, heads: int, head_width: int | None = None, bidirectional: bool = False
 ) -> Positions:
     """The positions of this kind for a model of these sizes; `bidirectional` where keys after the query are seen."""
+    head_width = head_width or width // heads
     match config.kind:
         case "sinusoidal":
             return Sinusoidal(width, config.base)

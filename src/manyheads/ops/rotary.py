@@ -1,6 +1,6 @@
-"""Rotary positions: Su et al. (2021), and five ways to stretch them past the length trained on.
+"""Positions as angles: sinusoids, rotary positions, and five ways to stretch those past the length trained on.
 
-Shapes:  B batch  H heads  T positions  D head width  F frequencies, D/2 of them
+Shapes:  B batch  H heads  T positions  P pairs (of a sine and a cosine)  D head width  F frequencies, D/2 of them
 """
 
 import math
@@ -9,8 +9,20 @@ import torch
 from torch import Tensor
 
 
+def sinusoid(positions_T: Tensor, width: int, base: float = 10_000.0) -> Tensor:
+    """[T, width] of sin and cos of position / base^(2i / width): section 3.5 of Vaswani et al. (2017).
+
+    Sine and cosine alternate along the width; an odd width ends in a sine.
+    """
+    # float64, since a float32 angle of some ten thousand radians has lost its third decimal
+    exponents_P = torch.arange(0, width, 2, dtype=torch.float64, device=positions_T.device) / width
+    angles_TP = positions_T.to(torch.float64)[:, None] * base**-exponents_P
+    pairs_TP2 = torch.stack((angles_TP.sin(), angles_TP.cos()), dim=-1)
+    return pairs_TP2.flatten(1)[:, :width].to(torch.float32)
+
+
 def frequencies(width: int, base: float = 10_000.0, device: torch.device | None = None) -> Tensor:
-    """[F] radians that each pair of dimensions turns per position: base^(-2i / width)."""
+    """[F] radians that each pair of dimensions turns per position: base^(-2i / width), Su et al. (2021)."""
     # float32 here and in the angles: published checkpoints were trained with exactly these roundings
     return 1.0 / base ** (torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
 
@@ -38,26 +50,19 @@ def dynamic_ntk(frequencies_F: Tensor, factor: float, length: int, original_leng
     return ntk(frequencies_F, factor * length / original_length - (factor - 1))
 
 
-def yarn(
-    frequencies_F: Tensor,
-    factor: float,
-    base: float,
-    original_length: int,
-    beta_fast: float = 32.0,
-    beta_slow: float = 1.0,
-) -> tuple[Tensor, float]:
+def yarn(frequencies_F: Tensor, factor: float, base: float, original_length: int) -> tuple[Tensor, float]:
     """YaRN, Peng et al. (2023): the frequencies, and what the cosines and sines are multiplied by.
 
-    Pairs that turn more than `beta_fast` times within the original length stay, those that turn less than `beta_slow`
-    times are interpolated, and a ramp joins the two.
+    Pairs that turn more than 32 times within the original length stay, those that turn less than once are interpolated,
+    and a ramp joins the two.
     """
     pairs, width = len(frequencies_F), 2 * len(frequencies_F)
 
     def pair_that_turns(times: float) -> float:
         return width * math.log(original_length / (times * 2 * math.pi)) / (2 * math.log(base))
 
-    first = max(math.floor(pair_that_turns(beta_fast)), 0)
-    last = min(math.ceil(pair_that_turns(beta_slow)), width - 1)
+    first = max(math.floor(pair_that_turns(32)), 0)
+    last = min(math.ceil(pair_that_turns(1)), width - 1)
     steps_F = torch.arange(pairs, dtype=torch.float32, device=frequencies_F.device) - first
     ramp_F = (steps_F / (last - first if last != first else 0.001)).clamp(0, 1)
     attention_factor = 0.1 * math.log(factor) + 1.0

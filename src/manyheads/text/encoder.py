@@ -94,10 +94,9 @@ class EncoderTokenizer(FileTokenizer):
         accents and Chinese characters counts more than tokenizer.json, as it does in `transformers`' BertTokenizer.
         """
         path = Path(path)
-        older = (path / "vocab.txt").is_file() and not (path / "tokenizer.json").is_file()
-        file = path / "vocab.txt" if older else file_at(path)
+        file = file_at(path, older="vocab.txt")
         named = named_beside(file)
-        if older:
+        if file == path / "vocab.txt":
             model = _word_piece(_read_lines(file), named.get("unk_token", UNKNOWN), normalizers.BertNormalizer())
         else:
             model = read_model(file)

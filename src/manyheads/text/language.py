@@ -77,12 +77,8 @@ class LanguageTokenizer(FileTokenizer):
         The end of a text is the token that the files beside it name, else the first of the common ones it has.
         """
         path = Path(path)
-        if (path / "vocab.json").is_file() and not (path / "tokenizer.json").is_file():
-            file = path / "vocab.json"
-            model = _read_pair(file, path / "merges.txt")
-        else:
-            file = file_at(path)
-            model = read_model(file)
+        file = file_at(path, older="vocab.json")
+        model = _read_pair(file, path / "merges.txt") if file == path / "vocab.json" else read_model(file)
         named = named_beside(file)
         return cls(model, end=named.get("eos_token") or first_known(model, COMMON_ENDS), named=named)
 

@@ -1,6 +1,5 @@
 """Text to ids and back, thin over the `tokenizers` library."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
@@ -124,11 +123,6 @@ class FileTokenizer:
     def __len__(self) -> int:
         return self._size
 
-    @property
-    def fingerprint(self) -> str:
-        """The sha256 of its JSON: two tokenizers with the same one give the same ids."""
-        return hashlib.sha256(self._model.to_str().encode()).hexdigest()
-
 
 class Tokenizer(FileTokenizer):
     """A tokenizer.json with the three ids that a translator needs.
@@ -176,7 +170,7 @@ class Tokenizer(FileTokenizer):
 
         Tokens not named here are those that the files beside it name, else the first of the common ones it has.
         """
-        file = file_at(path)
+        file = file_at(Path(path))
         model = read_model(file)
         named = named_beside(file)
         pad = pad or named.get("pad_token") or first_known(model, COMMON_PADS)
@@ -220,10 +214,11 @@ def learn_pairs(model: tokenizers.Tokenizer, texts: Iterable[str], vocabulary: i
     model.train_from_iterator((encodable(text) for text in texts), trainer)
 
 
-def file_at(path: Path) -> Path:
-    """The tokenizer.json that a path names, by itself or as the directory that holds it."""
-    path = Path(path)
+def file_at(path: Path, older: str = "") -> Path:
+    """The tokenizer.json that a path names, by itself or as the directory that holds it, there also an older one."""
     file = path / "tokenizer.json" if path.is_dir() else path
+    if older and not file.is_file() and (path / older).is_file():
+        return path / older
     if not file.is_file():
         raise ConfigError(f"{file} is not there; give a tokenizer.json or a directory that holds one")
     return file

@@ -87,12 +87,6 @@ class Checkpoints:
                 shutil.rmtree(old)
         return path
 
-    def forget_after(self, path: Path) -> None:
-        """Removes checkpoints newer than the one a run goes on from: they are damaged, and will be made again."""
-        for newer in self.paths():
-            if newer > path:
-                shutil.rmtree(newer)
-
     def _due(self, path: Path) -> bool:
         return int(path.name.removeprefix("step-")) % self.every == 0
 

@@ -6,22 +6,25 @@ that a resumed run repeats to the bit what an uninterrupted one does.
 """
 
 import math
+import shutil
+import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
+from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError, Stopped
 from manyheads.ops.device import pick_device
 from manyheads.train.checkpoint import Checkpoints, Progress, load_weights
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss
 from manyheads.train.optim import build_optimizer, learning_rate
 from manyheads.train.progress import Display, Metrics
-from manyheads.train.signals import StopSignals
 
 
 class Batches(Protocol):
@@ -31,19 +34,14 @@ class Batches(Protocol):
 
 
 class Job(Protocol):
-    """What a task brings to training."""
+    """What a task brings to training: the objective, and scores on validation data, `loss` among them.
 
-    def loss(self, model: nn.Module, batch) -> Loss:
-        """The objective."""
-        ...
+    `keep` saves the best model so far; `which` says which weights these are.
+    """
 
-    def validate(self, model: nn.Module) -> dict[str, float]:
-        """Scores on validation data: at least `loss`."""
-        ...
-
-    def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None:
-        """Saves the best model so far; `which` says which weights these are."""
-        ...
+    def loss(self, model: nn.Module, batch) -> Loss: ...
+    def validate(self, model: nn.Module) -> dict[str, float]: ...
+    def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None: ...
 
 
 class Training:
@@ -64,7 +62,8 @@ class Training:
         newest = self.checkpoints.newest()
         if newest:
             self.progress = self.checkpoints.load(newest, self.model, self.optimizer)
-            self.checkpoints.forget_after(newest)
+            for newer in [path for path in self.checkpoints.paths() if path > newest]:
+                shutil.rmtree(newer)  # damaged, and will be made again
         elif self.checkpoints.paths():
             raise CheckpointError(
                 f"every checkpoint in {self.checkpoints.directory} is damaged; start with --overwrite"
@@ -76,13 +75,13 @@ class Training:
             self.display.line(f"going on from step {progress.step}")
         self.interval = _LogInterval()
         try:
-            with StopSignals() as signals:
+            with _stop_signals() as asked_to_stop:
                 if self._validation_due():
                     self._validate()
                 groups = self._groups()
                 while progress.step < config.steps and not self._out_of_patience():
                     self._update(next(groups))
-                    self._after_step(signals)
+                    self._after_step(asked_to_stop)
                 self._finish()
         finally:
             self.display.close()
@@ -132,20 +131,22 @@ class Training:
             torch.nn.utils.clip_grads_with_norm_(weights, limit, norm)
         return norm
 
-    def _after_step(self, signals: StopSignals) -> None:
+    def _after_step(self, asked_to_stop: list[int]) -> None:
         step, config = self.progress.step, self.config
         self.display.step(step)
         validate, checkpoint = self._validation_due(), step % config.checkpoint_every == 0
         due = step == 1 or step % config.log_every == 0 or step == config.steps  # the first says how long it will take
-        logged = due or validate or checkpoint or signals.asked
+        logged = due or validate or checkpoint or asked_to_stop
         if logged:
             values, seconds = self.interval.close(learning_rate(step, config, self.width))
             self.progress.seconds += seconds
             self.metrics.add("train", step, values)
             self.display.news(step, values)
-        if signals.asked:
+        if asked_to_stop:
             self._save()
-            signals.stop(f"stopped after step {step} and saved it in {self.checkpoints.directory}")
+            # As the shell expects: 130 after Ctrl-C, 143 after SIGTERM.
+            where = self.checkpoints.directory
+            raise Stopped(f"stopped after step {step} and saved it in {where}", 128 + asked_to_stop[0])
         if validate:
             self._validate()
         if checkpoint and step < config.steps:
@@ -246,6 +247,29 @@ class _LogInterval:
             "tokens_per_second": self.tokens / seconds,
         }
         return values, seconds
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """The signals that asked to stop, Ctrl-C or SIGTERM: the first stops after the step, the second at once."""
+    asked: list[int] = []
+    previous: dict[int, Any] = {}
+
+    def restore() -> None:
+        while previous:
+            signal.signal(*previous.popitem())
+
+    def remember(number: int, _) -> None:
+        asked.append(number)
+        restore()  # a second one does what it does anywhere
+
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                previous[number] = signal.signal(number, remember)
+        yield asked
+    finally:
+        restore()
 
 
 def run_is_new(run: Path, *, resume: bool, overwrite: bool) -> bool:

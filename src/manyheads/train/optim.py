@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from manyheads.train.config import TrainConfig
-from manyheads.train.schedule import SCHEDULES
+from manyheads.train.config import SCHEDULES, TrainConfig
 
 
 class Optimizer:

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from manyheads.core.files import write_atomically
@@ -82,7 +83,7 @@ class Display:
             self.bar.update(self.task, completed=step, news=text)
         else:
             left = (time.monotonic() - self.started) / max(step - self.started_at, 1) * (self.total - step)
-            say(f"step {step}/{self.total}  {text}  ETA {_clock(left)}")
+            say(f"step {step}/{self.total}  {text}  ETA {timedelta(seconds=round(left))}")
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
@@ -94,9 +95,3 @@ class Display:
     def close(self) -> None:
         if self.bar:
             self.bar.stop()
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"

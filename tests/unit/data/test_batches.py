@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from helpers import sentence_store
+from helpers import Marks, sentence_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +22,6 @@ from manyheads.data.ragged import Ragged, Store
 from manyheads.data.readers.corpus import read_pairs
 from manyheads.data.text import text_batches
 from manyheads.text.tokenizer import Tokenizer
-from tests.helpers import Marks
 
 PAD = 7
 COUNT = 300

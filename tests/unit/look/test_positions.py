@@ -9,7 +9,7 @@ from manyheads.look.figures import draw_studies as draw
 from manyheads.look.positions import NAMES, Curves, Heat, Note, study, study_of
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
 from manyheads.ops import relative, rotary
-from manyheads.ops.sinusoid import sinusoid
+from manyheads.ops.rotary import sinusoid
 
 UNTRAINED = [name for name in NAMES if name != "learned"]
 SCALED = ("linear", "ntk", "dynamic_ntk", "yarn", "llama3")

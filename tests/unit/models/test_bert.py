@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
-from manyheads.nn.embeddings import TokenEmbedding
+from manyheads.nn.layers import TokenEmbedding
 from manyheads.train.objectives import masked_loss
 
 SMALL = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)

@@ -16,7 +16,7 @@ from manyheads.nn.positions import (
     Sinusoidal,
     build_positions,
 )
-from manyheads.ops.sinusoid import sinusoid
+from manyheads.ops.rotary import sinusoid
 
 B, T, H, D = 2, 5, 3, 4
 W = H * D

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from manyheads.nn.linear import Linear
+from manyheads.nn.layers import Linear
 from manyheads.ops import linear as layouts
 
 

@@ -9,7 +9,7 @@ from manyheads.look.drawing import save_figure
 from manyheads.look.figures import draw_studies
 from manyheads.nn.positions import PositionsConfig
 from manyheads.ops import relative, rotary
-from manyheads.ops.sinusoid import sinusoid
+from manyheads.ops.rotary import sinusoid
 from manyheads.tasks.inside.positions import studies
 from tests.unit.tasks import tiny
 

@@ -130,7 +130,7 @@ def test_a_vocabulary_that_cannot_hold_the_alphabet_is_refused():
 
 def test_lone_surrogates_are_no_characters():
     halved, whole = EncoderTokenizer.train(["a\ud83db \ud83d c"], 99), EncoderTokenizer.train(["ab c"], 99)
-    assert halved.fingerprint == whole.fingerprint
+    assert halved._model.to_str() == whole._model.to_str()
     assert whole.encode(["a\ud83db \udc00"]) == whole.encode(["ab"])
 
 
@@ -275,7 +275,7 @@ def test_an_older_vocabulary_gives_the_same_ids(small, tmp_path):
     loaded = EncoderTokenizer.load(tmp_path)
     assert len(loaded) == len(small)
     assert loaded.encode(UNUSUAL) == small.encode(UNUSUAL)
-    assert loaded.fingerprint == small.fingerprint
+    assert loaded._model.to_str() == small._model.to_str()
 
 
 SETTINGS = [
@@ -331,4 +331,4 @@ def test_texts_and_words_are_encoded_as_in_transformers_and_so_again_once_saved(
     ours.save(tmp_path, length=512)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     assert_same(ours, opened(tmp_path), [*UNUSUAL, "long " * 300])
-    assert EncoderTokenizer.load(tmp_path).fingerprint == ours.fingerprint
+    assert EncoderTokenizer.load(tmp_path)._model.to_str() == ours._model.to_str()

@@ -63,14 +63,14 @@ def test_saved_and_loaded_is_the_same(tmp_path, kind):
     tokenizer.save(tmp_path)
     for path in (tmp_path, tmp_path / "tokenizer.json"):
         loaded = type(tokenizer).load(path)
-        assert loaded.fingerprint == tokenizer.fingerprint
+        assert loaded._model.to_str() == tokenizer._model.to_str()
         assert loaded.encode(TEXTS) == tokenizer.encode(TEXTS)
         assert len(loaded) == len(tokenizer)
         for mark in ("pad", "start", "end", "separator", "mask", "unknown"):
             assert getattr(loaded, mark, None) == getattr(tokenizer, mark, None)
     said = json.loads((tmp_path / "tokenizer_config.json").read_text()).get("model_max_length")
     assert said == (512 if kind == "translator" else None)  # as Marian's; of others only a model knows
-    assert made(kind, TEXTS[1:4]).fingerprint != tokenizer.fingerprint
+    assert made(kind, TEXTS[1:4])._model.to_str() != tokenizer._model.to_str()
 
 
 @pytest.mark.parametrize("kind", [Tokenizer, LanguageTokenizer, EncoderTokenizer])

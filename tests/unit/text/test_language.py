@@ -178,13 +178,13 @@ def test_an_end_named_beside_must_be_there(tmp_path):
 
 
 def test_new_special_tokens_stand_behind_all_others(bytes_of, tmp_path):
-    before = bytes_of.fingerprint
+    before = bytes_of._model.to_str()
     more = bytes_of.with_special(["<start>", END_OF_TEXT, "<extract>"])
     assert (more.id_of("<start>"), more.id_of("<extract>"), len(more)) == (320, 321, 322)
     assert more.encode(["a<start>"], special=True) == [[*more.encode(["a"])[0], 320]]
     assert more.decode([[320, *more.encode(["a<start>"])[0], 321]]) == ["a<start>"]
     assert more.encode(TEXTS) == bytes_of.encode(TEXTS)
-    assert (bytes_of.fingerprint, len(bytes_of)) == (before, 320)  # a copy
+    assert (bytes_of._model.to_str(), len(bytes_of)) == (before, 320)  # a copy
     with pytest.raises(ConfigError, match="no token <start>"):
         bytes_of.id_of("<start>")
     more.save(tmp_path)

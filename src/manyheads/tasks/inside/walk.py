@@ -16,7 +16,7 @@ from manyheads.look.residuals import residual_norms
 from manyheads.look.trace import Head, Passage, Trace, followed
 from manyheads.look.walk import Section, Walk
 from manyheads.models.transformer import Transformer
-from manyheads.nn.feedforward import ACTIVATIONS
+from manyheads.nn.layers import ACTIVATIONS
 from manyheads.nn.parts import Part
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
 from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of

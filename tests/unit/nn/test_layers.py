@@ -4,8 +4,16 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
-from manyheads.nn.feedforward import FeedForward, GatedFeedForward, build_feedforward
+from manyheads.nn.layers import (
+    FeedForward,
+    GatedFeedForward,
+    OutputProjection,
+    TokenEmbedding,
+    build_feedforward,
+    build_norm,
+)
 
+V, W, PAD = 11, 8, 10
 X = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
 
 FORMULAS = {
@@ -64,3 +72,61 @@ def test_an_unknown_activation_is_refused_with_the_names_that_are_known():
         build_feedforward("tanhh", 7, 11)
     with pytest.raises(ConfigError, match="'swiglu'"):
         FeedForward(7, 11, "swiglu")
+
+
+def test_rms_norm_divides_by_the_root_mean_square_and_keeps_the_mean():
+    x = 3 * torch.randn(2, 5, 7) + 4
+    y = build_norm("rms", 7, 1e-6)(x)
+    assert_close(y, x / x.square().mean(-1, keepdim=True).add(1e-6).sqrt())
+    assert (y.mean(-1).abs() > 0.1).any()
+
+
+def test_epsilon_reaches_the_norm():
+    x = torch.full((1, 7), 1e-3)
+    x[0, 0] = 0
+    for kind in ("layer", "rms"):
+        assert not torch.allclose(build_norm(kind, 7, 1e-12)(x), build_norm(kind, 7, 1e-2)(x))
+
+
+def test_an_unknown_norm_is_refused_with_the_names_that_are_known():
+    with pytest.raises(ConfigError, match="layer or rms"):
+        build_norm("batch", 7, 1e-5)
+
+
+def test_rows_times_the_scale():
+    embedding = TokenEmbedding(V, W, pad=PAD, scale=3.0)
+    ids = torch.tensor([[1, 4, PAD], [4, 0, 2]])
+    assert_close(embedding(ids), 3.0 * embedding.weight[ids])
+
+
+def test_scaled_embeddings_start_at_about_one():
+    embedding = TokenEmbedding(3000, 64, scale=8.0)
+    assert_close(embedding(torch.arange(3000)).std(), torch.tensor(1.0), rtol=0.02, atol=0)
+
+
+def test_the_pad_row_is_zero_and_learns_nothing():
+    embedding = TokenEmbedding(V, W, pad=PAD)
+    assert not embedding.weight[PAD].any()
+    embedding(torch.tensor([[1, PAD]])).sum().backward()
+    assert not embedding.weight.grad[PAD].any()
+    assert embedding.weight.grad[1].all()
+    assert TokenEmbedding(V, W).weight[PAD].any()
+
+
+def test_logits_are_products_with_every_row():
+    embedding = TokenEmbedding(V, W)
+    output = OutputProjection(embedding.weight)
+    x = torch.randn(2, 3, W)
+    assert_close(output(x), x @ embedding.weight.T)
+    assert output.weight is embedding.weight
+
+
+def test_what_never_comes_has_no_part_in_a_softmax():
+    embedding = TokenEmbedding(V, W, pad=PAD)
+    output = OutputProjection(embedding.weight, never=PAD)
+    logits = output(torch.randn(2, 3, W))
+    assert not logits.softmax(dim=-1)[..., PAD].any()
+    functional.cross_entropy(logits.flatten(0, 1), torch.zeros(6, dtype=torch.long)).backward()
+    assert not embedding.weight.grad[PAD].any()
+    assert bool(logits.half().isfinite().all())
+    assert OutputProjection(embedding.weight)(torch.randn(2, 3, W)).softmax(dim=-1)[..., PAD].all()
