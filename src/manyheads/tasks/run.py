@@ -120,6 +120,7 @@ def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: b
     if overwrite and run.exists():
         shutil.rmtree(previous, ignore_errors=True)
         run.rename(previous)
+    made = [folder for folder in run.parents if not folder.exists()]
     run.mkdir(parents=True, exist_ok=True)
     recover_directory(run / "model")
     write_atomically(run / "recipe.toml", to_toml(recipe))
@@ -128,6 +129,8 @@ def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: b
     except ManyheadsError:
         if new:
             shutil.rmtree(run)
+            for folder in made:
+                folder.rmdir()
             if previous.exists():
                 previous.rename(run)
         raise
