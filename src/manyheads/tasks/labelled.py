@@ -111,10 +111,12 @@ class EncoderPredictor(Predictor):
 @torch.inference_mode()
 def outputs_of(model: nn.Module, rows: Sequence[list[int]], cells: int = CELLS_AT_ONCE) -> list[Tensor]:
     """What a model says of each row of ids, computed with others of about its length; float32, on the CPU."""
-    found, device = [torch.empty(0)] * len(rows), next(model.parameters()).device
+    found, computed, device = [torch.empty(0)] * len(rows), [], next(model.parameters()).device
     for places in grouped([len(row) for row in rows], cells):
         ids, lengths = padded([rows[place] for place in places])
-        for place, output in zip(places, model(ids.to(device), lengths.to(device)).float().cpu()):
+        computed.append((places, model(ids.to(device), lengths.to(device)).float()))
+    for places, outputs in computed:  # a GPU goes on meanwhile
+        for place, output in zip(places, outputs.cpu()):
             found[place] = output
     return found
 
