@@ -53,7 +53,7 @@ def browser_page(browser):
             troubles.append(f"asked for {request.url}")
 
     page.on("request", asked)
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(120_000)  # a loaded machine is no fault
     yield page
     page.close()
     assert not troubles
