@@ -336,7 +336,12 @@ def stopped(trial: Trial, run: Path, *flags, number: int, step: int) -> tuple[in
 LONG = [*SIZES, *TRAIN, "train.steps=400", "train.checkpoint_every=150"]
 
 
-@only("translate", "language")
+@pytest.mark.parametrize(
+    "trial",
+    [pytest.param(each, marks=() if each.task == "translate" else pytest.mark.slow) for each in TRIALS],
+    ids=TASKS,
+    indirect=True,
+)
 def test_a_run_stopped_by_every_signal_ends_as_the_undisturbed_one(trial, folder, tmp_path):
     flags = [*data_of(trial, folder), "--set", *LONG, *trial.settings]
     whole, run = tmp_path / "whole", tmp_path / "run"
@@ -380,7 +385,7 @@ def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder,
     assert newest_difference(run, whole) is None
 
 
-@only("translate", "tag")
+@only("tag")
 def test_prove_resume_proves_it(trial, run):
     found = called("prove-resume", run, "--steps", 6, "--seed", 1)
     assert (found.code, found.out) == (0, NO_TENSOR_DIFFERS)
