@@ -174,5 +174,5 @@ def files(corpus) -> list:
 def run(corpus, files, tmp_path_factory) -> Path:
     """A run that has learned its words."""
     out = tmp_path_factory.mktemp("runs") / "mine"
-    trained(out, *files, steps=600, by=typed)
+    trained(out, *files, steps=600)
     return out

@@ -36,9 +36,14 @@ def test_muon_buys_a_tenth_of_a_nat_at_the_same_number_of_steps(shakespeare, tmp
 PREPARE = """
 import resource, sys
 from pathlib import Path
-from manyheads.tasks.language.data import TextData, prepare
-data = prepare(TextData(text=(sys.argv[1],), tokenizer=sys.argv[2]), 256, Path(sys.argv[3]))
-print(len(data.train) + len(data.valid), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+from manyheads.tasks.run import prepare, resolve
+from manyheads.tasks.task import task_of
+data = {"text": (sys.argv[1],), "tokenizer": sys.argv[2]}
+task = task_of("language")(resolve("language", flags={"data": data}))
+task.run = Path(sys.argv[3])
+prepare(task)
+tokens = sum(len(store["ids"].flat) for store in (task.train, task.valid))
+print(tokens, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
