@@ -117,6 +117,6 @@ class Without:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
         out = self.kernel(q, k, v, **options)
-        silent = torch.zeros(out.shape[1], dtype=torch.bool, device=out.device)
-        silent[self.off] = True
-        return out.masked_fill(silent[:, None, None], 0.0)
+        off = torch.zeros(out.shape[1], dtype=torch.bool, device=out.device)
+        off[self.off] = True
+        return out.masked_fill(off[:, None, None], 0.0)

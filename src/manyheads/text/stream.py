@@ -23,7 +23,7 @@ class TextStream:
         self._stops = [stop for stop in stops if stop]
         self._longest = max(map(len, self._stops), default=1)
         self._window: list[int] = []  # the last ids, enough to decode the next one as it would be behind all of them
-        self._settled = 0  # characters of the window's text that no later id changes; they have been passed on
+        self._emitted = 0  # characters of the window's text that no later id changes; they have been passed on
         self._held = ""  # characters passed on that may begin a stop string
 
     def push(self, token_id: int) -> str:
@@ -35,27 +35,27 @@ class TextStream:
 
     def finish(self) -> str:
         """The text that was still held back."""
-        rest = "" if self.stopped else self._before_stops(self._decode(self._window)[self._settled :]) + self._held
-        self._window, self._settled, self._held = [], 0, ""
+        rest = "" if self.stopped else self._before_stops(self._decode(self._window)[self._emitted :]) + self._held
+        self._window, self._emitted, self._held = [], 0, ""
         return rest
 
     def _advance(self) -> str:
-        """The characters that the last id has settled; of the window, only what the next id needs is kept."""
+        """The characters that no later id changes; of the window, only what the next id needs is kept."""
         run = self._run()
         if not run:
             # Of bytes that are no character, the next id may only complete those at the end: one U+FFFD.
             text = self._decode(self._window).removesuffix(REPLACEMENT)
             context = self._window[-CONTEXT:]
-            settled = len(self._decode(context).removesuffix(REPLACEMENT))
+            emitted = len(self._decode(context).removesuffix(REPLACEMENT))
         else:
             evidence = _evidence(run)
             if evidence is None:
                 return ""
             text = self._decode(self._window)
             context = self._window[-len(run) :][evidence]
-            settled = len(self._decode(context))
-        new = text[self._settled :]
-        self._window, self._settled = context, settled
+            emitted = len(self._decode(context))
+        new = text[self._emitted :]
+        self._window, self._emitted = context, emitted
         return new
 
     def _run(self) -> bytes:

@@ -33,13 +33,13 @@ class FileTokenizer:
         model.no_truncation()
         model.encode_special_tokens = True
         self._model = model
-        self._silent = frozenset(each for each, token in model.get_added_tokens_decoder().items() if token.special)
+        self._special_ids = frozenset(each for each, token in model.get_added_tokens_decoder().items() if token.special)
         # The largest id counts, not the number of tokens: some published vocabularies have holes.
         self._size = max(model.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def decode(self, rows: list[list[int]]) -> list[str]:
         """The text of each row of ids; special tokens, and ids that the tokenizer does not have, are left out."""
-        return self._model.decode_batch([[each for each in row if each not in self._silent] for row in rows])
+        return self._model.decode_batch([[each for each in row if each not in self._special_ids] for row in rows])
 
     def id_of(self, name: str) -> int:
         """The id of a token that must be there."""
@@ -63,11 +63,11 @@ class FileTokenizer:
     @cached_property
     def _never_text(self) -> frozenset[int]:
         # What the model itself says for an unknown word may stand in a text; other special tokens may not.
-        return self._silent - {self._model.token_to_id(self._unknown or "")}
+        return self._special_ids - {self._model.token_to_id(self._unknown or "")}
 
     def writes_nothing(self, token_id: int) -> bool:
         """Whether decoding leaves this id out."""
-        return token_id in self._silent or self._model.id_to_token(token_id) is None
+        return token_id in self._special_ids or self._model.id_to_token(token_id) is None
 
     def byte(self, token_id: int) -> int | None:
         """The byte that this id stands for, where decoding joins such bytes to characters (Llama's byte fallback)."""
@@ -142,7 +142,7 @@ class Tokenizer(FileTokenizer):
                 f"name another token as pad or end"
             )
         self.start: int = self.pad
-        self._silent |= {self.pad, self.end}  # not every published tokenizer marks its own as special
+        self._special_ids |= {self.pad, self.end}  # not every published tokenizer marks its own as special
         if model.encode("").ids[-1:] != [self.end]:
             # Into the tokenizer itself, not only into `encode`, so that what is saved does the same elsewhere.
             ending = processors.TemplateProcessing(
