@@ -1,11 +1,9 @@
-import gzip
-import lzma
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from helpers import written
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
@@ -32,13 +30,6 @@ def tokenizer() -> LanguageTokenizer:
 
 
 # Files
-
-
-def written(path: Path, text: str) -> Path:
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wt", encoding="utf-8") as file:
-        file.write(text)
-    return path
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.txt.xz"])
