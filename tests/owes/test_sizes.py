@@ -137,6 +137,7 @@ REFUSED = {
         ({"context": 0}, "model.context is 0; it must be at least 1"),
         ({"norm_order": "mid"}, "model.norm_order is 'mid'; it can be post or pre"),
         ({"attention_dropout": -0.1}, "model.attention_dropout is -0.1"),
+        *(({name: 0}, f"model.{name} is 0; it must be at least 1") for name in ("key_width", "value_width")),
         ({"inner_dropout": float("nan")}, "model.inner_dropout is nan"),
     ],
     Llama: [
@@ -151,6 +152,11 @@ REFUSED = {
         ({"heads": 0}, "model.heads is 0; it must be at least 1"),
         ({"attention_dropout": float("nan")}, "model.attention_dropout is nan"),
         ({"activation": "tanhh"}, "model.activation is 'tanhh'; it can be relu, gelu, gelu_tanh"),
+        *(({name: 0}, f"model.{name} is 0; it must be at least 1") for name in ("key_width", "value_width")),
+        (
+            {"positions": PositionsConfig(kind="rotary", scaling="dynamic_ntk", factor=2.0)},
+            "model.positions.scaling is dynamic_ntk, with which .* others of its batch are; use ntk or yarn",
+        ),
     ],
 }
 UNBUILDABLE = {
@@ -169,7 +175,7 @@ UNBUILDABLE = {
         ({"key_value_heads": 12}, "6 heads do not share 12 keys and values evenly"),
         ({"heads": 8, "key_value_heads": 2}, "head width 3 is odd"),
     ],
-    Bert: [],
+    Bert: [({"heads": 4, "positions": PositionsConfig(kind="rotary")}, "head width 3 is odd")],
 }
 
 

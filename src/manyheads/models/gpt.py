@@ -40,6 +40,10 @@ class GPTConfig:
     """Blocks, one above the other."""
     heads: int = 12
     """Attention heads, side by side."""
+    key_width: int | None = None
+    """Of each head's queries and keys; unset: width / heads."""
+    value_width: int | None = None
+    """Of each head's values; unset: as its keys."""
     inner: int | None = None
     """The width inside the feed-forward; unset: 4 · width."""
     activation: str = "gelu_tanh"
@@ -66,8 +70,9 @@ class GPTConfig:
     """The id that ends a text."""
 
     def __post_init__(self):
-        refuse_below_one(self, "context", "width", "layers", "heads", "inner")
-        refuse_uneven_heads(self.width, self.heads)
+        refuse_below_one(self, "context", "width", "layers", "heads", "key_width", "value_width", "inner")
+        if self.key_width is None:
+            refuse_uneven_heads(self.width, self.heads)
         if self.norm_order not in _BLOCKS:
             raise ConfigError(f"model.norm_order is '{self.norm_order}'; it can be {' or '.join(_BLOCKS)}")
         refuse_no_fraction(self, "dropout", "attention_dropout", "inner_dropout")
@@ -82,7 +87,13 @@ class Block(nn.Module):
         super().__init__()
         inner = config.inner or 4 * config.width
         self.attention = MultiHeadAttention(
-            config.width, config.heads, dropout=config.attention_dropout, causal=True, positions=positions
+            config.width,
+            config.heads,
+            key_width=config.key_width,
+            value_width=config.value_width,
+            dropout=config.attention_dropout,
+            causal=True,
+            positions=positions,
         )
         self.feedforward = build_feedforward(config.activation, config.width, inner, config.inner_dropout)
         self.attention_norm = build_norm(config.norm, config.width, config.epsilon)
@@ -116,7 +127,9 @@ class GPT(nn.Module):
         self.config = config
         scale = config.width**0.5 if config.scale_embeddings else 1.0
         self.embedding = TokenEmbedding(config.vocabulary, config.width, scale=scale)
-        self.positions = build_positions(config.positions, width=config.width, heads=config.heads)
+        self.positions = build_positions(
+            config.positions, width=config.width, heads=config.heads, head_width=config.key_width
+        )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(_BLOCKS[config.norm_order](config, self.positions) for _ in range(config.layers))
         last = config.norm_order == "pre"
