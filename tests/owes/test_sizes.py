@@ -1,5 +1,6 @@
 """What every model owes: as many parameters as published, and a sentence for sizes that cannot be."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -76,6 +77,20 @@ def test_parameters_are_about_as_many_as_the_table_of_the_paper_says(model, pres
         assert size(model, preset, vocabulary, tied=False) != pytest.approx(published, rel=share)
     else:
         assert (MODELS[model][preset]().context, MODELS[model][preset]().dropout) == (2048, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "preset"), [pytest.param(model, name, id=name) for model, presets in MODELS.items() for name in presets]
+)
+def test_a_docstring_counts_the_parameters_that_its_vocabulary_gives(model, preset):
+    said = MODELS[model][preset].__doc__
+    counts = re.findall(r"([\d.]+) (million|billion) parameters with ([\d,]+) tokens", said)
+    assert len(counts) == len(re.findall("million|billion", said)), "a count without its vocabulary"
+    assert bool(counts) == (preset not in MADE_FOR_LESS)
+    for number, unit, vocabulary in counts:
+        digits = len(number.partition(".")[2])
+        found = size(model, preset, int(vocabulary.replace(",", ""))) / {"million": 1e6, "billion": 1e9}[unit]
+        assert f"{found:.{digits}f}" == number
 
 
 def test_every_preset_is_counted_or_made_for_less():

@@ -287,27 +287,27 @@ def bert_tiny() -> BertConfig:
 
 
 def bert_mini() -> BertConfig:
-    """BERT mini of Turc et al. (2019): 11 million parameters."""
+    """BERT mini of Turc et al. (2019): 11 million parameters with 30,522 tokens."""
     return BertConfig(width=256, layers=4, heads=4)
 
 
 def bert_small() -> BertConfig:
-    """BERT small of Turc et al. (2019): 29 million parameters."""
+    """BERT small of Turc et al. (2019): 29 million parameters with 30,522 tokens."""
     return BertConfig(width=512, layers=4, heads=8)
 
 
 def bert_medium() -> BertConfig:
-    """BERT medium of Turc et al. (2019): 41 million parameters."""
+    """BERT medium of Turc et al. (2019): 41 million parameters with 30,522 tokens."""
     return BertConfig(width=512, layers=8, heads=8)
 
 
 def bert_base() -> BertConfig:
-    """BERT base: 110 million parameters."""
+    """BERT base: 109 million parameters with 30,522 tokens; the paper says 110."""
     return BertConfig()
 
 
 def bert_large() -> BertConfig:
-    """BERT large: 335 million parameters; the paper says 340."""
+    """BERT large: 335 million parameters with 30,522 tokens; the paper says 340."""
     return BertConfig(width=1024, layers=24, heads=16)
 
 

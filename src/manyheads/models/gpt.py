@@ -205,17 +205,17 @@ def gpt2_small() -> GPTConfig:
 
 
 def gpt2_medium() -> GPTConfig:
-    """GPT-2 medium: 355 million parameters."""
+    """GPT-2 medium: 355 million parameters with 50,257 tokens."""
     return GPTConfig(width=1024, layers=24, heads=16)
 
 
 def gpt2_large() -> GPTConfig:
-    """GPT-2 large: 774 million parameters."""
+    """GPT-2 large: 774 million parameters with 50,257 tokens."""
     return GPTConfig(width=1280, layers=36, heads=20)
 
 
 def gpt2_xl() -> GPTConfig:
-    """GPT-2 XL: 1.5 billion parameters."""
+    """GPT-2 XL: 1.56 billion parameters with 50,257 tokens; the paper says 1.5."""
     return GPTConfig(width=1600, layers=48, heads=25)
 
 
@@ -235,42 +235,42 @@ def _gpt3(layers: int, width: int, heads: int) -> GPTConfig:
 
 
 def gpt3_small() -> GPTConfig:
-    """GPT-3 small: 125 million parameters."""
+    """GPT-3 small: 125 million parameters with 50,257 tokens."""
     return _gpt3(12, 768, 12)
 
 
 def gpt3_medium() -> GPTConfig:
-    """GPT-3 medium: 350 million parameters."""
+    """GPT-3 medium: 356 million parameters with 50,257 tokens; the paper says 350."""
     return _gpt3(24, 1024, 16)
 
 
 def gpt3_large() -> GPTConfig:
-    """GPT-3 large: 760 million parameters."""
+    """GPT-3 large: 760 million parameters with 50,257 tokens."""
     return _gpt3(24, 1536, 16)
 
 
 def gpt3_xl() -> GPTConfig:
-    """GPT-3 XL: 1.3 billion parameters; the paper's 24 heads of 128 do not make its width of 2048, 16 do."""
+    """GPT-3 XL: 1.3 billion parameters with 50,257 tokens; 16 heads, as the paper's 24 of 128 are not its width."""
     return _gpt3(24, 2048, 16)
 
 
 def gpt3_2_7b() -> GPTConfig:
-    """GPT-3 2.7B."""
+    """GPT-3 2.7B: 2.65 billion parameters with 50,257 tokens."""
     return _gpt3(32, 2560, 32)
 
 
 def gpt3_6_7b() -> GPTConfig:
-    """GPT-3 6.7B."""
+    """GPT-3 6.7B: 6.66 billion parameters with 50,257 tokens."""
     return _gpt3(32, 4096, 32)
 
 
 def gpt3_13b() -> GPTConfig:
-    """GPT-3 13B; the paper's width of 5140 is not 40 heads of 128, 5120 is."""
+    """GPT-3 13B: 12.9 billion parameters with 50,257 tokens; 5120 wide, as the paper's 5140 is not 40 heads of 128."""
     return _gpt3(40, 5120, 40)
 
 
 def gpt3_175b() -> GPTConfig:
-    """GPT-3: 175 billion parameters."""
+    """GPT-3: 175 billion parameters with 50,257 tokens."""
     return _gpt3(96, 12288, 96)
 
 
