@@ -116,7 +116,12 @@ class Bert(nn.Module):
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = build_positions(
-            config.positions, width=config.width, heads=config.heads, head_width=config.key_width, bidirectional=True
+            config.positions,
+            width=config.width,
+            heads=config.heads,
+            head_width=config.key_width,
+            bidirectional=True,
+            deviation=0.02,
         )
         self.segments = TokenEmbedding(config.segments, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.epsilon)

@@ -128,7 +128,11 @@ class GPT(nn.Module):
         scale = config.width**0.5 if config.scale_embeddings else 1.0
         self.embedding = TokenEmbedding(config.vocabulary, config.width, scale=scale)
         self.positions = build_positions(
-            config.positions, width=config.width, heads=config.heads, head_width=config.key_width
+            config.positions,
+            width=config.width,
+            heads=config.heads,
+            head_width=config.key_width,
+            deviation=1.0 if config.scale_embeddings else 0.02,
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(_BLOCKS[config.norm_order](config, self.positions) for _ in range(config.layers))
