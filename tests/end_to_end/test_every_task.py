@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from manyheads.core.errors import ConfigError
 from manyheads.data.ragged import Store
-from manyheads.interop.directory import load_model
+from manyheads.interop.directory import FAMILIES, load_model
 from manyheads.tasks.task import TASKS, recipe_of
 
 from .conftest import (
@@ -175,6 +176,18 @@ def test_selfcheck_says_ok_and_nothing_else(trial, run):
     found = called("selfcheck", run, "--sentences", 6)
     assert (found.code, found.err) == (0, "")
     assert [line[:3] for line in found.out.splitlines()] == ["ok "] * trial.claims, found.out
+
+
+def test_other_positions_and_heads_of_any_width_are_trained_saved_and_used(trial, folder, tmp_path):
+    settings = ["model.positions.kind=rotary", "model.heads=3", "model.key_width=6", "model.value_width=5"]
+    small(trial, tmp_path / "run", *data_of(trial, folder), settings=[*settings, "train.steps=2"])
+    table = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
+    assert table["model_type"].startswith("manyheads-")
+    found = called(*(each.format(run=tmp_path / "run") for each in trial.use), stdin=b"the film is old.\n")
+    assert (found.code, found.err) == (0, "")
+    assert found.out
+    claims = called("selfcheck", tmp_path / "run", "--sentences", 6)
+    assert [line[:3] for line in claims.out.splitlines()] == ["ok "] * trial.claims, claims.out
 
 
 # Recipes
@@ -439,6 +452,15 @@ def assert_refused(trial: Trial, folder: Path, out: Path, flags: str, said: str)
 @pytest.mark.parametrize(("flags", "said"), ALIKE)
 def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(trial, folder, tmp_path, flags, said):
     assert_refused(trial, folder, tmp_path / "new", flags, said)
+
+
+def test_what_could_not_be_saved_is_not_trained(trial, folder, tmp_path, monkeypatch):
+    def fits(*_):
+        raise ConfigError("no config.json can say this")
+
+    for family in FAMILIES:
+        monkeypatch.setattr(type(family.foreign), "fits", fits)
+    assert_refused(trial, folder, tmp_path / "new", "", "no config.json can say this")
 
 
 @only("classify", "tag", "similarity", "answer")

@@ -26,6 +26,7 @@ LLAMA = LlamaConfig(vocabulary=23, context=11, width=24, layers=2, heads=6, key_
 BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
 BERT = replace(BERT, **NO_DROPOUT)
 NAMES = ("a", "b", "c", "d", "e")
+UNEVEN = {"heads": 5, "key_width": 6, "value_width": 3}  # heads that do not split the width
 
 
 def in_one(rows: list[list[int]], fill: int) -> Tensor:
@@ -109,7 +110,7 @@ def transformers():
     every += [(kind, "pre", "layer", "gelu") for kind in SCALINGS]
     for kind, order, norm, activation in every:
         yield {"positions": positions(kind), "norm_order": order, "norm": norm, "activation": activation}
-    for change in ({"key_value_heads": 1}, {"key_width": 6, "value_width": 5}, {"tied": False}):
+    for change in ({"key_value_heads": 1}, {"key_width": 6, "value_width": 5}, UNEVEN, {"tied": False}):
         yield {"positions": positions("relative"), **change}
 
 
@@ -122,6 +123,13 @@ def gpts():
     yield {"positions": positions("rotary"), "norm_order": "post", "norm": "rms", "activation": "silu", "tied": False}
     yield from ({"positions": positions(kind), "activation": "relu"} for kind in SCALINGS)
     yield from ({"scale_embeddings": True}, {"inner": None}, {"layers": 1, "heads": 6})
+    yield from ({"positions": positions(kind), **UNEVEN} for kind in ("learned", "relative", "rotary"))
+
+
+def berts():
+    """An encoder with every kind of positions, and heads of widths of their own."""
+    yield from ({"positions": positions(kind)} for kind in (*KINDS, *SCALINGS) if kind != "dynamic_ntk")
+    yield from ({"positions": positions(kind), **UNEVEN} for kind in ("learned", "relative", "rotary"))
 
 
 def llamas():
@@ -159,9 +167,10 @@ CACHED: dict[str, tuple[Callable[[], nn.Module], type]] = {
     for change in changes
 }
 DECODERS = {name: each for name, each in CACHED.items() if each[1] is Decoding}
+BERTS = {**HEADS, **{named(change): lambda each=change: Bert(replace(BERT, **each)) for change in berts()}}
 ENCODERS = {
-    **{f"BERT, {name}, packed": (make, Encoding) for name, make in HEADS.items()},
-    **{f"BERT, {name}, padded": (lambda make=make: padded_on_a_gpu(make()), Encoding) for name, make in HEADS.items()},
+    **{f"BERT, {name}, packed": (make, Encoding) for name, make in BERTS.items()},
+    **{f"BERT, {name}, padded": (lambda make=make: padded_on_a_gpu(make()), Encoding) for name, make in BERTS.items()},
 }
 CLASSIFIERS = {
     "GPT-1, classifier": (lambda: DecoderClassifier(GPT(replace(GPT_2, norm_order="post")), NAMES), Encoding),

@@ -27,6 +27,7 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
 from manyheads.models.transformer import Transformer
+from manyheads.nn import positions
 from manyheads.nn.positions import PositionsConfig
 
 
@@ -193,29 +194,35 @@ def test_the_tokenizer_is_theirs_too(tmp_path, name):
     assert theirs.model_max_length == 19
 
 
+PLACED = [{"positions": PositionsConfig(kind=kind), "width": 24} for kind in positions.KINDS if kind != "learned"]
+UNEVEN = [{"heads": 5, "key_width": 6, "value_width": 3}, {"heads": 5, "key_width": 6}, {"value_width": 3}]
 INEXPRESSIBLE = {
     "MarianMTModel": [
         {"positions": PositionsConfig(kind="rotary"), "norm_order": "pre", "tied": False, "key_value_heads": 1},
         *({"positions": PositionsConfig(kind=kind, length=99)} for kind in ("learned", "relative", "buckets")),
+        *UNEVEN,
     ],
     "GPT2LMHeadModel": [
+        *PLACED,
+        *UNEVEN,
         {"positions": PositionsConfig(kind="sinusoidal"), "scale_embeddings": True, "width": 18},
         {"norm": "rms", "activation": "swiglu", "tied": False},
     ],
     "OpenAIGPTLMHeadModel": [{"inner": 40}, {"activation": "gelu"}],
     "LlamaForCausalLM": [{"positions": scaled("ntk")}, {"width": 35, "key_width": 8}],
-    "GPT2ForSequenceClassification": [{"norm": "rms", "tied": False}],
+    "GPT2ForSequenceClassification": [{"norm": "rms", "tied": False}, *UNEVEN],
+    **{name: [*PLACED, *UNEVEN] for name in BERTS},
 }
 
 
 @each_of(INEXPRESSIBLE)
 def test_what_they_cannot_express_keeps_our_own_type_and_comes_back_equal(tmp_path, name, changes):
     model = ours_of(name, **changes)
-    own = {Transformer: "manyheads-transformer", Llama: "manyheads-llama"}.get(type(model), "manyheads-gpt")
-    assert config_of(saved(tmp_path / "model", model))["model_type"] == own
+    own = "bert" if name in BERTS else {Transformer: "transformer", Llama: "llama"}.get(type(model), "gpt")
+    assert config_of(saved(tmp_path / "model", model))["model_type"] == f"manyheads-{own}"
     again, _ = load_model(tmp_path / "model", kinds=(type(model),))
     assert again.config == model.config
-    ids, lengths = torch.randint(1, 100, (2, 11)), torch.tensor([11, 7])
+    ids, lengths = torch.randint(1, len(MARKED), (2, 11)), torch.tensor([11, 7])
     given = {Transformer: (ids, ids), GPT: (ids,), Llama: (ids,)}.get(type(model), (ids, lengths))
     assert torch.equal(again(*given), model(*given))
     assert not torch.equal(again(*(each.flip(0) for each in given)), model(*given))

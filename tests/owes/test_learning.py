@@ -14,6 +14,7 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.nn.positions import KINDS
 from manyheads.train.objectives import (
     answer_loss,
     classification_loss,
@@ -131,6 +132,59 @@ def test_ten_examples_are_learned_by_heart(name):
     if isinstance(model, Transformer):  # whose padding is no word
         assert not model.encoder.embedding.weight[PAD].any()
         assert model.encoder.embedding.weight[PAD + 1 :].any(dim=1).all()
+
+
+CHAINED, LENGTH, FIRST_WORD = 67, 21, 4
+
+
+def chains(seed: int) -> Tensor:
+    """Rows in which each word is followed by one of two."""
+    draw = torch.Generator().manual_seed(seed)
+    follower = torch.randperm(CHAINED - FIRST_WORD, generator=torch.Generator().manual_seed(1))
+    words = [torch.randint(0, len(follower), (16,), generator=draw)]
+    for _ in range(LENGTH - 1):
+        words.append(follower[(words[-1] + 17 * torch.randint(0, 2, (16,), generator=draw)) % len(follower)])
+    return torch.stack(words, dim=1) + FIRST_WORD
+
+
+def chain_loss(model, ids: Tensor):
+    """Of the next words, of those of a translation into the same ones, or of what kind of word each is."""
+    everything = {"ids": ids, "lengths": torch.full((16,), LENGTH), "target_tokens": ids.numel()}
+    if isinstance(model, BertTagger):
+        return tagging_loss(model, SimpleNamespace(**everything, labels=ids * 7 % 5))
+    if isinstance(model, Transformer):
+        target = torch.nn.functional.pad(ids, (1, 0), value=PAD)
+        return translation_loss(model, SimpleNamespace(source=ids, target=target, target_tokens=ids.numel()))
+    everything["target_tokens"] -= 16
+    return language_loss(model, SimpleNamespace(**everything, counted=torch.ones(16, LENGTH - 1, dtype=torch.bool)))
+
+
+OF_CHAINS = {"vocabulary": CHAINED, "width": 32, "layers": 2, "heads": 4, "inner": 64}
+PLACED = {
+    "Transformer": lambda **places: Transformer(TransformerConfig(**OF_CHAINS, **places)),
+    "GPT-1": lambda **places: GPT(GPTConfig(**OF_CHAINS, context=LENGTH, norm_order="post", **places)),
+    "GPT-2": lambda **places: GPT(GPTConfig(**OF_CHAINS, context=LENGTH, **places)),
+    "Llama": lambda **places: Llama(LlamaConfig(**OF_CHAINS, context=LENGTH, **places)),
+    "BERT": lambda **places: BertTagger(Bert(BertConfig(**OF_CHAINS, context=LENGTH, **places)), NAMES),
+}
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_with_every_kind_of_positions_a_model_learns_about_as_quickly(name):
+    reached = {}
+    for kind in KINDS:
+        torch.manual_seed(0)
+        model, losses = PLACED[name](positions=positions(kind, length=LENGTH + 1)), []
+        optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+        for step in range(60):
+            loss = chain_loss(model.train(step < 50), chains(step))
+            (loss.total / loss.tokens).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(float(loss.total.detach()) / loss.tokens)
+        reached[kind] = sum(losses[50:]) / 10
+        assert reached[kind] < losses[0] / 2
+    assert max(reached.values()) < 1.4 * min(reached.values()), reached
 
 
 DROPPING = {

@@ -1,5 +1,6 @@
 """What every model owes: as many parameters as published, and a sentence for sizes that cannot be."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -78,6 +79,20 @@ def test_parameters_are_about_as_many_as_the_table_of_the_paper_says(model, pres
         assert (MODELS[model][preset]().context, MODELS[model][preset]().dropout) == (2048, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("model", "preset"), [pytest.param(model, name, id=name) for model, presets in MODELS.items() for name in presets]
+)
+def test_a_docstring_counts_the_parameters_that_its_vocabulary_gives(model, preset):
+    said = MODELS[model][preset].__doc__
+    counts = re.findall(r"([\d.]+) (million|billion) parameters with ([\d,]+) tokens", said)
+    assert len(counts) == len(re.findall("million|billion", said)), "a count without its vocabulary"
+    assert bool(counts) == (preset not in MADE_FOR_LESS)
+    for number, unit, vocabulary in counts:
+        digits = len(number.partition(".")[2])
+        found = size(model, preset, int(vocabulary.replace(",", ""))) / {"million": 1e6, "billion": 1e9}[unit]
+        assert f"{found:.{digits}f}" == number
+
+
 def test_every_preset_is_counted_or_made_for_less():
     counted = {preset for table in (PUBLISHED, ABOUT) for presets in table.values() for preset in presets}
     assert {preset for presets in MODELS.values() for preset in presets} == counted | MADE_FOR_LESS
@@ -137,6 +152,7 @@ REFUSED = {
         ({"context": 0}, "model.context is 0; it must be at least 1"),
         ({"norm_order": "mid"}, "model.norm_order is 'mid'; it can be post or pre"),
         ({"attention_dropout": -0.1}, "model.attention_dropout is -0.1"),
+        *(({name: 0}, f"model.{name} is 0; it must be at least 1") for name in ("key_width", "value_width")),
         ({"inner_dropout": float("nan")}, "model.inner_dropout is nan"),
     ],
     Llama: [
@@ -151,6 +167,11 @@ REFUSED = {
         ({"heads": 0}, "model.heads is 0; it must be at least 1"),
         ({"attention_dropout": float("nan")}, "model.attention_dropout is nan"),
         ({"activation": "tanhh"}, "model.activation is 'tanhh'; it can be relu, gelu, gelu_tanh"),
+        *(({name: 0}, f"model.{name} is 0; it must be at least 1") for name in ("key_width", "value_width")),
+        (
+            {"positions": PositionsConfig(kind="rotary", scaling="dynamic_ntk", factor=2.0)},
+            "model.positions.scaling is dynamic_ntk, with which .* others of its batch are; use ntk or yarn",
+        ),
     ],
 }
 UNKNOWN = "model.vocabulary is 0; a model needs to know how many tokens there are"
@@ -170,7 +191,7 @@ UNBUILDABLE = {
         ({"key_value_heads": 12}, "6 heads do not share 12 keys and values evenly"),
         ({"heads": 8, "key_value_heads": 2}, "head width 3 is odd"),
     ],
-    Bert: [],
+    Bert: [({"heads": 4, "positions": PositionsConfig(kind="rotary")}, "head width 3 is odd")],
 }
 
 

@@ -14,6 +14,7 @@ from manyheads.interop.config_json import KEY
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.weights import read_into, views_by_parts
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.nn.positions import PositionsConfig
 from manyheads.text.encoder import EncoderTokenizer
 
 ARCHITECTURES = {
@@ -41,7 +42,9 @@ class BertNames(Foreign):
     TYPES = ("bert",)
 
     def fits(self, model: Bert) -> bool:
-        return True
+        config, free = model.config, {*config_json.our_fields(_NAMES["config"]).values(), "separator", "positions"}
+        learned = config.positions == PositionsConfig(kind="learned", length=config.context)
+        return learned and config_json.usual_but_for(free, config)
 
     def kind(self, table: dict[str, Any]) -> type:
         named = config_json.architectures(table) or ["BertModel"]
@@ -70,12 +73,13 @@ class BertNames(Foreign):
     ) -> nn.Module:
         config_json.refuse_more_tokens(tokenizer, config)
         config = replace(config, separator=tokenizer.separator)
-        pooled = any(name.endswith("pooler.dense.weight") for name in weights)
+        pooled = any(name.endswith(("pooler.dense.weight", "pooler.weight")) for name in weights)
         model = self.kind(table)
         if model is Bert:
             return Bert(config, pooler=pooled)
         if model is MaskedBert:  # some that call themselves BertForMaskedLM can tell what follows as well
-            return MaskedBert(config, next_sentence="cls.seq_relationship.weight" in weights)
+            follows = any(name in weights for name in ("cls.seq_relationship.weight", "follows.weight"))
+            return MaskedBert(config, next_sentence=follows)
         if model is BertClassifier:
             choice = "BertForMultipleChoice" in config_json.architectures(table)
             return BertClassifier(Bert(config), *(((), "choice") if choice else config_json.read_form(table)))

@@ -1,7 +1,7 @@
 """What a config.json says in one way whatever the family: fields of ours beside theirs, labels, ends, removed heads."""
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,13 @@ Config = TypeVar("Config")
 def our_fields(entries: dict[str, Any]) -> dict[str, str]:
     """Their entries of a config.json to the fields of ours that they are."""
     return {theirs: each if isinstance(each, str) else each[0] for theirs, each in entries.items()}
+
+
+def usual_but_for(free: Collection[str], config: Any) -> bool:
+    """Whether every field of ours but these is what it is where nobody sets it."""
+    usual = type(config)()
+    others = (field.name for field in fields(config) if field.name not in free)
+    return all(getattr(config, name) == getattr(usual, name) for name in others)
 
 
 def write_fields(entries: dict[str, Any], config: Any, **derived: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError
@@ -50,12 +50,12 @@ class Family:
     kinds: dict[type, str]
     """What each of its models is for."""
     known_as: str
-    own: dict[str, Any] | None = None
-    """How a config.json begins where no foreign type can express a variant; None: there are none."""
+    own: dict[str, Any]
+    """How a config.json begins where no foreign type can express a variant."""
 
     @property
     def types(self) -> tuple[str, ...]:
-        return (*self.foreign.TYPES, *([self.own["model_type"]] if self.own else []))
+        return (*self.foreign.TYPES, self.own["model_type"])
 
 
 FAMILIES = (
@@ -99,6 +99,7 @@ FAMILIES = (
             BertAnswerer: "question answerer",
         },
         known_as="BERT",
+        own={"model_type": "manyheads-bert", "is_encoder_decoder": False},
     ),
 )
 ENCODERS = tuple(FAMILIES[-1].kinds)
@@ -117,19 +118,26 @@ def save_model(directory: Path, model: nn.Module, processor: Processor, card: st
 
 
 def _write_model(directory: Path, model: nn.Module, processor: Processor) -> None:
-    body: Any = getattr(model, "body", model)
-    family = next(family for family in FAMILIES if isinstance(body, family.model))
-    if family.own is None or family.foreign.fits(body):
-        config, tensors = family.foreign.write_config(body.config), family.foreign.write_tensors(model)
-    else:
-        config = {**family.own, KEY: to_table(body.config)}
-        tensors = {name: view.contiguous() for name, view in own_views(model).items()}
-    if removed := removed_heads(body):
-        config[PRUNED] = removed
-    write_json(directory / "config.json", family.foreign.finish(directory, config, model, processor))
+    foreign, config, tensors = in_files(model)
+    write_json(directory / "config.json", foreign.finish(directory, config, model, processor))
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     # The library lets nobody but the owner read it.
     (directory / "model.safetensors").chmod((directory / "config.json").stat().st_mode)
+
+
+def in_files(model: nn.Module) -> tuple[Foreign, dict[str, Any], dict[str, Tensor]]:
+    """What a directory of a model will hold: the config.json of its body, and its tensors; and who finishes it."""
+    body: Any = getattr(model, "body", model)
+    family = next(family for family in FAMILIES if isinstance(body, family.model))
+    if family.foreign.fits(body):
+        config, tensors = family.foreign.write_config(body.config), family.foreign.write_tensors(model)
+    else:
+        config = {**family.own, KEY: to_table(body.config)}
+        # How vectors become one is said in files of their own.
+        weighed = body if isinstance(model, BertEmbedder) else model
+        tensors = {name: view.contiguous() for name, view in own_views(weighed).items()}
+    removed = removed_heads(body)
+    return family.foreign, {**config, **({PRUNED: removed} if removed else {})}, tensors
 
 
 def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[Any, Any]:

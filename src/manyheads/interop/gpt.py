@@ -13,6 +13,7 @@ from manyheads.interop import config_json
 from manyheads.interop.foreign import Decoder
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.nn.positions import PositionsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +68,10 @@ class GPTNames(Decoder):
     def fits(self, model: GPT) -> bool:
         config, published = model.config, _PUBLISHED[model.config.norm_order]
         free = {*config_json.our_fields(published.names["config"]).values(), "inner", "norm_order", "inner_dropout"}
-        same = GPTConfig(**{name: getattr(config, name) for name in free})
+        same = config_json.usual_but_for({*free, "positions"}, config)
+        learned = config.positions == PositionsConfig(kind="learned", length=config.context)
         inner = config.norm_order == "pre" or config.inner in (None, 4 * config.width)
-        return config == same and inner and config.activation in published.activations
+        return same and learned and inner and config.activation in published.activations
 
     def write_config(self, config: GPTConfig) -> dict[str, Any]:
         published = _PUBLISHED[config.norm_order]

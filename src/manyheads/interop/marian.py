@@ -33,9 +33,10 @@ class MarianNames(Foreign):
 
     def fits(self, model: Transformer) -> bool:
         config = model.config
-        free = {name: getattr(config, name) for name in config_json.our_fields(_CONFIG).values()}
-        same = TransformerConfig(**{**free, "positions": PositionsConfig(length=config.positions.length), "tied": True})
-        return config == same and config.activation in _ACTIVATIONS and not config_json.removed_heads(model)
+        same = config_json.usual_but_for(config_json.our_fields(_CONFIG).values(), config) and config.tied
+        sinusoidal = config.positions == PositionsConfig(length=config.positions.length)
+        known = config.activation in _ACTIVATIONS and not config_json.removed_heads(model)
+        return same and sinusoidal and known
 
     def write_config(self, config: TransformerConfig) -> dict[str, Any]:
         table = {"architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True}

@@ -155,7 +155,7 @@ def study_of(module: Positions, *, positions: int, width: int, trained: bool = T
 def _sinusoidal(module: Sinusoidal, positions: int, width: int) -> tuple[Panel, ...]:
     encoding_TW = module.add(torch.zeros(1, positions, width), 0)[0].double().numpy()
     # Position 1 is as many radians in as the frequency says, of which none is above 1.
-    wavelengths_W = np.repeat(2 * np.pi / np.arcsin(encoding_TW[1, 0::2]), 2)[:width]
+    wavelengths_W = np.repeat(2 * np.pi / np.arcsin(encoding_TW[1, 0::2] / module.scale), 2)[:width]
     curves = Curves(
         "wavelengths", "wavelengths", {"": wavelengths_W}, "dimension", "positions in a turn", logarithmic=True
     )

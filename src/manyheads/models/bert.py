@@ -15,7 +15,7 @@ Everything here is [batch, positions, width]; ids are [batch, positions]; `lengt
 ids are real: the padding behind them is never looked at, and on a CPU not even computed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from manyheads.core.configs import refuse_below_one, refuse_no_fraction, refuse_
 from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.layers import ACTIVATIONS, FeedForward, Linear, TokenEmbedding
-from manyheads.nn.positions import Learned
+from manyheads.nn.positions import Positions, PositionsConfig, build_positions
 from manyheads.ops.linear import linear
 from manyheads.ops.masks import length_mask
 from manyheads.ops.packing import Packing
@@ -48,12 +48,18 @@ class BertConfig:
     """Blocks, one above the other."""
     heads: int = 12
     """Attention heads, side by side."""
+    key_width: int | None = None
+    """Of each head's queries and keys; unset: width / heads."""
+    value_width: int | None = None
+    """Of each head's values; unset: as its keys."""
     inner: int | None = None
     """The width inside the feed-forward; unset: 4 · width."""
     activation: str = "gelu"
     """relu, gelu, gelu_tanh or silu."""
     epsilon: float = 1e-12
     """Added to the variance in each norm."""
+    positions: PositionsConfig = field(default_factory=lambda: PositionsConfig(kind="learned"))
+    """How the model knows where a token stands; their length is the context's, unless they are scaled."""
     dropout: float = 0.1
     """On the embeddings, on each sub-layer's output before it is added, and before a head."""
     attention_dropout: float = 0.1
@@ -62,20 +68,36 @@ class BertConfig:
     """The id that ends a text, behind which the next one begins."""
 
     def __post_init__(self):
-        refuse_below_one(self, "context", "segments", "width", "layers", "heads", "inner")
-        refuse_uneven_heads(self.width, self.heads)
+        optional = ("key_width", "value_width", "inner")
+        refuse_below_one(self, "context", "segments", "width", "layers", "heads", *optional)
+        if self.key_width is None:
+            refuse_uneven_heads(self.width, self.heads)
         refuse_no_fraction(self, "dropout", "attention_dropout")
         if self.activation not in ACTIVATIONS:
             raise ConfigError(f"model.activation is '{self.activation}'; it can be {', '.join(ACTIVATIONS)}")
+        if self.positions.scaling == "dynamic_ntk":
+            raise ConfigError(
+                "model.positions.scaling is dynamic_ntk, with which a text's vectors would depend on how long the "
+                "others of its batch are; use ntk or yarn"
+            )
+        if self.positions.scaling == "none":
+            object.__setattr__(self, "positions", replace(self.positions, length=self.context))
 
 
 class Block(nn.Module):
     """Attention to every token and a feed-forward, each added to its input and normalised."""
 
-    def __init__(self, config: BertConfig):
+    def __init__(self, config: BertConfig, positions: Positions):
         super().__init__()
         inner = config.inner or 4 * config.width
-        self.attention = MultiHeadAttention(config.width, config.heads, dropout=config.attention_dropout)
+        self.attention = MultiHeadAttention(
+            config.width,
+            config.heads,
+            key_width=config.key_width,
+            value_width=config.value_width,
+            dropout=config.attention_dropout,
+            positions=positions,
+        )
         self.feedforward = FeedForward(config.width, inner, config.activation)
         self.attention_norm = nn.LayerNorm(config.width, eps=config.epsilon)
         self.feedforward_norm = nn.LayerNorm(config.width, eps=config.epsilon)
@@ -93,11 +115,18 @@ class Bert(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
-        self.positions = Learned(config.width, config.context)
+        self.positions = build_positions(
+            config.positions,
+            width=config.width,
+            heads=config.heads,
+            head_width=config.key_width,
+            bidirectional=True,
+            deviation=0.02,
+        )
         self.segments = TokenEmbedding(config.segments, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.blocks = nn.ModuleList(Block(config, self.positions) for _ in range(config.layers))
         self.pooler = Linear(config.width, config.width) if pooler else None
         reset(self)
 
@@ -263,27 +292,27 @@ def bert_tiny() -> BertConfig:
 
 
 def bert_mini() -> BertConfig:
-    """BERT mini of Turc et al. (2019): 11 million parameters."""
+    """BERT mini of Turc et al. (2019): 11 million parameters with 30,522 tokens."""
     return BertConfig(width=256, layers=4, heads=4)
 
 
 def bert_small() -> BertConfig:
-    """BERT small of Turc et al. (2019): 29 million parameters."""
+    """BERT small of Turc et al. (2019): 29 million parameters with 30,522 tokens."""
     return BertConfig(width=512, layers=4, heads=8)
 
 
 def bert_medium() -> BertConfig:
-    """BERT medium of Turc et al. (2019): 41 million parameters."""
+    """BERT medium of Turc et al. (2019): 41 million parameters with 30,522 tokens."""
     return BertConfig(width=512, layers=8, heads=8)
 
 
 def bert_base() -> BertConfig:
-    """BERT base: 110 million parameters."""
+    """BERT base: 109 million parameters with 30,522 tokens; the paper says 110."""
     return BertConfig()
 
 
 def bert_large() -> BertConfig:
-    """BERT large: 335 million parameters; the paper says 340."""
+    """BERT large: 335 million parameters with 30,522 tokens; the paper says 340."""
     return BertConfig(width=1024, layers=24, heads=16)
 
 

@@ -40,6 +40,10 @@ class GPTConfig:
     """Blocks, one above the other."""
     heads: int = 12
     """Attention heads, side by side."""
+    key_width: int | None = None
+    """Of each head's queries and keys; unset: width / heads."""
+    value_width: int | None = None
+    """Of each head's values; unset: as its keys."""
     inner: int | None = None
     """The width inside the feed-forward; unset: 4 · width."""
     activation: str = "gelu_tanh"
@@ -66,8 +70,9 @@ class GPTConfig:
     """The id that ends a text."""
 
     def __post_init__(self):
-        refuse_below_one(self, "context", "width", "layers", "heads", "inner")
-        refuse_uneven_heads(self.width, self.heads)
+        refuse_below_one(self, "context", "width", "layers", "heads", "key_width", "value_width", "inner")
+        if self.key_width is None:
+            refuse_uneven_heads(self.width, self.heads)
         if self.norm_order not in _BLOCKS:
             raise ConfigError(f"model.norm_order is '{self.norm_order}'; it can be {' or '.join(_BLOCKS)}")
         refuse_no_fraction(self, "dropout", "attention_dropout", "inner_dropout")
@@ -82,7 +87,13 @@ class Block(nn.Module):
         super().__init__()
         inner = config.inner or 4 * config.width
         self.attention = MultiHeadAttention(
-            config.width, config.heads, dropout=config.attention_dropout, causal=True, positions=positions
+            config.width,
+            config.heads,
+            key_width=config.key_width,
+            value_width=config.value_width,
+            dropout=config.attention_dropout,
+            causal=True,
+            positions=positions,
         )
         self.feedforward = build_feedforward(config.activation, config.width, inner, config.inner_dropout)
         self.attention_norm = build_norm(config.norm, config.width, config.epsilon)
@@ -116,7 +127,13 @@ class GPT(nn.Module):
         self.config = config
         scale = config.width**0.5 if config.scale_embeddings else 1.0
         self.embedding = TokenEmbedding(config.vocabulary, config.width, scale=scale)
-        self.positions = build_positions(config.positions, width=config.width, heads=config.heads)
+        self.positions = build_positions(
+            config.positions,
+            width=config.width,
+            heads=config.heads,
+            head_width=config.key_width,
+            deviation=1.0 if config.scale_embeddings else 0.02,
+        )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(_BLOCKS[config.norm_order](config, self.positions) for _ in range(config.layers))
         last = config.norm_order == "pre"
@@ -192,17 +209,17 @@ def gpt2_small() -> GPTConfig:
 
 
 def gpt2_medium() -> GPTConfig:
-    """GPT-2 medium: 355 million parameters."""
+    """GPT-2 medium: 355 million parameters with 50,257 tokens."""
     return GPTConfig(width=1024, layers=24, heads=16)
 
 
 def gpt2_large() -> GPTConfig:
-    """GPT-2 large: 774 million parameters."""
+    """GPT-2 large: 774 million parameters with 50,257 tokens."""
     return GPTConfig(width=1280, layers=36, heads=20)
 
 
 def gpt2_xl() -> GPTConfig:
-    """GPT-2 XL: 1.5 billion parameters."""
+    """GPT-2 XL: 1.56 billion parameters with 50,257 tokens; the paper says 1.5."""
     return GPTConfig(width=1600, layers=48, heads=25)
 
 
@@ -222,42 +239,42 @@ def _gpt3(layers: int, width: int, heads: int) -> GPTConfig:
 
 
 def gpt3_small() -> GPTConfig:
-    """GPT-3 small: 125 million parameters."""
+    """GPT-3 small: 125 million parameters with 50,257 tokens."""
     return _gpt3(12, 768, 12)
 
 
 def gpt3_medium() -> GPTConfig:
-    """GPT-3 medium: 350 million parameters."""
+    """GPT-3 medium: 356 million parameters with 50,257 tokens; the paper says 350."""
     return _gpt3(24, 1024, 16)
 
 
 def gpt3_large() -> GPTConfig:
-    """GPT-3 large: 760 million parameters."""
+    """GPT-3 large: 760 million parameters with 50,257 tokens."""
     return _gpt3(24, 1536, 16)
 
 
 def gpt3_xl() -> GPTConfig:
-    """GPT-3 XL: 1.3 billion parameters; the paper's 24 heads of 128 do not make its width of 2048, 16 do."""
+    """GPT-3 XL: 1.3 billion parameters with 50,257 tokens; 16 heads, as the paper's 24 of 128 are not its width."""
     return _gpt3(24, 2048, 16)
 
 
 def gpt3_2_7b() -> GPTConfig:
-    """GPT-3 2.7B."""
+    """GPT-3 2.7B: 2.65 billion parameters with 50,257 tokens."""
     return _gpt3(32, 2560, 32)
 
 
 def gpt3_6_7b() -> GPTConfig:
-    """GPT-3 6.7B."""
+    """GPT-3 6.7B: 6.66 billion parameters with 50,257 tokens."""
     return _gpt3(32, 4096, 32)
 
 
 def gpt3_13b() -> GPTConfig:
-    """GPT-3 13B; the paper's width of 5140 is not 40 heads of 128, 5120 is."""
+    """GPT-3 13B: 12.9 billion parameters with 50,257 tokens; 5120 wide, as the paper's 5140 is not 40 heads of 128."""
     return _gpt3(40, 5120, 40)
 
 
 def gpt3_175b() -> GPTConfig:
-    """GPT-3: 175 billion parameters."""
+    """GPT-3: 175 billion parameters with 50,257 tokens."""
     return _gpt3(96, 12288, 96)
 
 

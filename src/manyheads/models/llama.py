@@ -100,7 +100,7 @@ class Llama(nn.Module):
         self.config = config
         self.embedding = TokenEmbedding(config.vocabulary, config.width)
         self.positions = build_positions(
-            config.positions, width=config.width, heads=config.heads, head_width=config.key_width
+            config.positions, width=config.width, heads=config.heads, head_width=config.key_width, deviation=0.02
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, self.positions) for _ in range(config.layers))

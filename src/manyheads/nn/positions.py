@@ -5,7 +5,6 @@ Shapes:  B batch  T positions  W width  H heads  D head width  Q query positions
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -76,11 +75,15 @@ class Table:
 
 
 class Sinusoidal(Positions):
-    """Sines and cosines added to the embeddings: section 3.5 of Vaswani et al. (2017); any length."""
+    """Sines and cosines added to the embeddings: section 3.5 of Vaswani et al. (2017); any length.
 
-    def __init__(self, width: int, base: float = 10_000.0):
+    As published they are of size 1, and so are the embeddings; beside smaller ones, `scale` makes them smaller too.
+    """
+
+    def __init__(self, width: int, base: float = 10_000.0, scale: float = 1.0):
         super().__init__()
-        self.table = Table(partial(rotary.sinusoid, width=width, base=base))
+        self.scale = scale
+        self.table = Table(lambda positions_T: scale * rotary.sinusoid(positions_T, width, base))
 
     def add(self, x_BTW: Tensor, start: int | Tensor, length: int = 0) -> Tensor:
         return x_BTW + self.table.at(start, x_BTW.shape[1], length, x_BTW.device).to(x_BTW.dtype)
@@ -287,13 +290,22 @@ class PositionsConfig:
 
 
 def build_positions(
-    config: PositionsConfig, *, width: int, heads: int, head_width: int | None = None, bidirectional: bool = False
+    config: PositionsConfig,
+    *,
+    width: int,
+    heads: int,
+    head_width: int | None = None,
+    bidirectional: bool = False,
+    deviation: float = 1.0,
 ) -> Positions:
-    """The positions of this kind for a model of these sizes; `bidirectional` where keys after the query are seen."""
+    """The positions of this kind for a model of these sizes; `bidirectional` where keys after the query are seen.
+
+    `deviation` is what the embeddings begin with: beside much larger positions a model would not see its words.
+    """
     head_width = head_width or width // heads
     match config.kind:
         case "sinusoidal":
-            return Sinusoidal(width, config.base)
+            return Sinusoidal(width, config.base, deviation)
         case "learned":
             return Learned(width, config.length)
         case "relative":

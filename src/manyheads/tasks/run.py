@@ -12,6 +12,7 @@ from manyheads.core.configs import assigned, read_toml, to_toml, updated
 from manyheads.core.errors import ConfigError, ManyheadsError
 from manyheads.core.files import directory_written_atomically, recover_directory, write_atomically
 from manyheads.core.log import say
+from manyheads.interop.directory import in_files
 from manyheads.ops.device import pick_device
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
 from manyheads.train.checkpoint import Checkpoints, Progress
@@ -83,14 +84,14 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
 
 
 def _refuse_impossible_sizes(task: Task) -> None:
-    """Builds the model without memory."""
+    """Builds the model without memory, and what its directory would hold: what cannot be saved is not trained."""
     sizes, pre_trained = task.recipe.model, getattr(getattr(task.recipe, "fine_tune", None), "model", None)
     plain = type(sizes)()
     for name in task.from_processor:
         if not pre_trained and getattr(sizes, name) != getattr(plain, name):
             raise ConfigError(f"model.{name} follows from the tokenizer; leave it away")
     with torch.device("meta"):
-        task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes)
+        in_files(task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes))
 
 
 def prepare(task: Task, processor: Any = None) -> None:

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import padded_on_a_gpu, randomised
+from helpers import padded_on_a_gpu, positions, randomised
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.nn.layers import TokenEmbedding
+from manyheads.nn.positions import KINDS
 from manyheads.train.objectives import masked_loss
 
 SMALL = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
@@ -137,6 +138,17 @@ def test_dropout_acts_on_embeddings_and_on_each_sub_layer():
 
 
 @torch.no_grad()
+@both_paths
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_every_kind_of_positions_tells_what_stands_where_and_none_does_not(kind, path):
+    model = path(built(replace(SMALL, positions=positions(kind))))
+    order, lengths = torch.tensor([0, 3, 1, 2]), torch.tensor([4, 3])
+    ids = torch.tensor([[1, 7, 9, 13], [1, 7, 9, 0]])
+    found, turned = model(ids, lengths)[0], model(ids[:, order], lengths)[0]
+    assert torch.allclose(turned, found[order], atol=1e-5) == (kind == "none")
+
+
 def test_segments_follow_from_the_separator():
     model = built()
     expected = torch.tensor(

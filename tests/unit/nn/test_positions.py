@@ -47,6 +47,12 @@ def test_each_kind_does_one_of_the_three_jobs_and_none_does_none(kind):
     assert [job for job, done in does.items() if done] == ([expected] if expected else [])
 
 
+@pytest.mark.parametrize("deviation", [0.02, 1.0])
+def test_a_sinusoid_is_as_large_as_the_embeddings_it_is_added_to(deviation):
+    built = build_positions(PositionsConfig(kind="sinusoidal"), **SIZES, deviation=deviation)
+    assert_close(built.add(torch.zeros(B, T, W), 0)[1], deviation * sinusoid(torch.arange(T), W))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_what_is_learned_has_parameters_and_only_those_are_saved(kind):
     positions = build(kind=kind)

@@ -38,6 +38,14 @@ def test_kinds_by_name_need_no_model():
     assert len(arrays["rotary"]["wavelengths"]) == 3
 
 
+def test_a_sinusoid_of_any_size_has_the_same_wavelengths(saved):
+    ours, published = (
+        position_arrays([], model=saved(family, kind="sinusoidal")[0]) for family in ("gpt", "translator")
+    )
+    assert np.abs(ours["sinusoidal"]["encoding"]).max() == pytest.approx(0.02)
+    np.testing.assert_allclose(*(each["sinusoidal"]["wavelengths"] for each in (ours, published)), rtol=1e-4)
+
+
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
 def test_a_picture_is_drawn_where_it_is_asked_for(tmp_path, name, begins):
     pytest.importorskip("matplotlib")
