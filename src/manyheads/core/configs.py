@@ -61,6 +61,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not TOML: its brackets are nested too deeply") from None
 
 
 def to_table(config: Any) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _parsed(text: str) -> Any:
         return _Unset(text)
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

@@ -1,9 +1,9 @@
 """sentence-transformers directories: a BERT, and in modules.json how its vectors become one for each text."""
 
-import json
 from pathlib import Path
 
 from manyheads.core.errors import CheckpointError
+from manyheads.core.files import inner_path, parse_json
 from manyheads.interop.config_json import refuse
 from manyheads.interop.weights import read_json, write_json
 from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
@@ -58,8 +58,10 @@ def _modules(directory: Path) -> dict[str, str]:
     """The kinds of parts and where they are; one that this library has not is refused."""
     file = directory / "modules.json"
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
+        entries = parse_json(file.read_text(encoding="utf-8"))
         found = {str(entry["type"]).rpartition(".")[2]: str(entry["path"]) for entry in entries}
+        for path in found.values():
+            inner_path(directory, path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file} cannot be read ({error}); fetch it again") from None
     for kind in found:

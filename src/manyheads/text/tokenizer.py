@@ -11,6 +11,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.files import parse_json
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 COMMON_PADS = (PAD, "[PAD]")
@@ -278,9 +279,12 @@ def entries_beside(file: Path, name: str) -> dict[str, Any]:
     if not beside.is_file():
         return {}
     try:
-        return dict(json.loads(beside.read_text(encoding="utf-8")).items())
-    except (ValueError, AttributeError) as error:
-        raise ConfigError(f"{beside} is not a JSON object ({error}); save the tokenizer again") from error
+        table = parse_json(beside.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{beside} cannot be read ({error}); save the tokenizer again") from error
+    if not isinstance(table, dict):
+        raise ConfigError(f"{beside} is not a JSON object; save the tokenizer again")
+    return table
 
 
 def byte_of_letter() -> dict[str, int]:

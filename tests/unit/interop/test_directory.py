@@ -279,7 +279,8 @@ def test_shards_that_do_not_fit_their_index_are_a_sentence(shards):
     for places, sentence in (
         ({**table["weight_map"], "model.more": first.name}, "has no tensor model.more, which model.safetensors.index"),
         ({**table["weight_map"], "lm_head.weight": "model-00002-of-00002.safetensors"}, "has no tensor lm_head.weight"),
-        ({**table["weight_map"], "lm_head.weight": f"../{shards.name}/{first.name}"}, "is not there"),
+        ({**table["weight_map"], "lm_head.weight": f"../{shards.name}/{first.name}"}, "leads out of"),
+        ({**table["weight_map"], "lm_head.weight": str(first)}, "leads out of"),
         ({**table["weight_map"], "lm_head.weight": 3}, "has no weight_map"),
         (None, "has no weight_map"),
     ):
