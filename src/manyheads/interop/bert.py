@@ -12,6 +12,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.interop import config_json, sentence
 from manyheads.interop.config_json import KEY
 from manyheads.interop.foreign import Foreign
+from manyheads.interop.schema import types_of
 from manyheads.interop.weights import read_into, views_by_parts
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.text.encoder import EncoderTokenizer
@@ -39,6 +40,7 @@ class BertNames(Foreign):
     """BERT and the models with heads on it."""
 
     TYPES = ("bert",)
+    SCHEMA = types_of(_NAMES["config"], BertConfig)
 
     def fits(self, model: Bert) -> bool:
         return True
@@ -81,7 +83,7 @@ class BertNames(Foreign):
             return BertClassifier(Bert(config), *(((), "choice") if choice else config_json.read_form(table)))
         if model is BertTagger:
             return BertTagger(Bert(config, pooler=False), config_json.names_of(table))
-        kept = table.get(KEY, {})
+        kept = table.get(KEY) or {}
         return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
 
     def finish(self, directory: Path, table: dict[str, Any], model: Any, tokenizer: EncoderTokenizer) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from manyheads.core.configs import to_table
-from manyheads.core.errors import CheckpointError
+from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.core.files import directory_written_atomically
 from manyheads.interop import sentence
 from manyheads.interop.bert import BertNames
@@ -19,12 +21,14 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
+from manyheads.interop.schema import COMMON, check_sizes, check_types, needed
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.ops.device import refuse_beyond_memory
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -143,21 +147,28 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     foreign, own = family.foreign, table["model_type"] not in family.foreign.TYPES
     what = family.kinds[foreign.kind(table)]
     weights, processor = open_weights(directory), family.processor.load(directory)
-    try:
-        config = read_extra_fields({KEY: table[KEY]}, family.config()) if own else foreign.read_config(table)
-        with Undrawn():
-            model = foreign.build(table, config, weights, processor)
+
+    def filled(building: AbstractContextManager, theirs: Mapping[str, Tensor]) -> Any:
+        with building:
+            model = foreign.build(table, config, theirs, processor)
         remove_again(getattr(model, "body", model), table)
         if own:
-            read_into(own_views(model), weights, f"a {what}")
+            read_into(own_views(model), theirs, _a(what))
         else:
-            foreign.read_tensors(model, weights)
-    except KeyError as missing:
-        raise CheckpointError(f"{directory} is damaged or not {_a(what)}: its config has no {missing}") from None
-    except (RuntimeError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        # A config may say anything, such as a width that is a word.
-        raise CheckpointError(f"{directory} is damaged or not {_a(what)}: {error}") from None
-    return model.eval(), processor
+            foreign.read_tensors(model, theirs)
+        return model
+
+    try:
+        check_types(table, {**COMMON, **foreign.SCHEMA})
+        config = read_extra_fields({KEY: needed(table, KEY)}, family.config()) if own else foreign.read_config(table)
+        # A config may ask for any amount of memory: first all is compared without any.
+        sketches = weights.sketched()
+        check_sizes(table, config, sketches)
+        sketch = filled(torch.device("meta"), sketches)
+    except ManyheadsError as error:
+        raise CheckpointError(f"{directory} cannot be opened as {_a(what)}: {error}") from None
+    refuse_beyond_memory(4 * sum(each.numel() for each in sketch.parameters()), torch.device("cpu"), f"{directory}")
+    return filled(Undrawn(), weights).eval(), processor
 
 
 def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from manyheads.interop import config_json
 from manyheads.interop.foreign import Decoder
+from manyheads.interop.schema import IDS, our_fields, types_of
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.gpt import GPT, GPTConfig
 
@@ -59,6 +60,7 @@ class GPTNames(Decoder):
     """GPT-2 and GPT-1, told apart by where the norms stand."""
 
     TYPES = tuple(published.type for published in _PUBLISHED.values())
+    SCHEMA = types_of(config_json.NAMES["gpt1"]["config"] | config_json.NAMES["gpt2"]["config"], GPTConfig, end=IDS)
     model = GPT
     prefix = "transformer."
     # Masks that older versions saved with the weights, and the copy of a tied embedding.
@@ -66,7 +68,7 @@ class GPTNames(Decoder):
 
     def fits(self, model: GPT) -> bool:
         config, published = model.config, _PUBLISHED[model.config.norm_order]
-        free = {*config_json.our_fields(published.names["config"]).values(), "inner", "norm_order", "inner_dropout"}
+        free = {*our_fields(published.names["config"]).values(), "inner", "norm_order", "inner_dropout"}
         same = GPTConfig(**{name: getattr(config, name) for name in free})
         inner = config.norm_order == "pre" or config.inner in (None, 4 * config.width)
         return config == same and inner and config.activation in published.activations

@@ -64,7 +64,7 @@ class BertConfig:
     def __post_init__(self):
         refuse_below_one(self, "context", "segments", "width", "layers", "heads", "inner")
         refuse_uneven_heads(self.width, self.heads)
-        refuse_no_fraction(self, "dropout", "attention_dropout")
+        refuse_no_fraction(self, "epsilon", "dropout", "attention_dropout")
         if self.activation not in ACTIVATIONS:
             raise ConfigError(f"model.activation is '{self.activation}'; it can be {', '.join(ACTIVATIONS)}")
 

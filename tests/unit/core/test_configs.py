@@ -138,7 +138,7 @@ def test_assignments_count_together_and_the_last_one_wins():
         ("on=1", "on is 1; it must be of type bool"),
         ("scale=true", "scale is True; it must be of type float"),
         ("middle.inner.rate=fast", "middle.inner.rate is 'fast'; it must be of type float or unset"),
-        ("files=a.en", "files is 'a.en'; it must be of type tuple"),
+        ("files=a.en", "files is 'a.en'; it must be of type list of str"),
         ("files=[1]", "files is 1; it must be of type str"),
         ("middle.width", "'middle.width' is not an assignment; write --set section.field=value"),
         ("name=a name.first=3", "name"),
