@@ -1,15 +1,13 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError, ManyheadsError
@@ -28,7 +26,6 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.ops.device import refuse_beyond_memory
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -147,28 +144,20 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     foreign, own = family.foreign, table["model_type"] not in family.foreign.TYPES
     what = family.kinds[foreign.kind(table)]
     weights, processor = open_weights(directory), family.processor.load(directory)
-
-    def filled(building: AbstractContextManager, theirs: Mapping[str, Tensor]) -> Any:
-        with building:
-            model = foreign.build(table, config, theirs, processor)
-        remove_again(getattr(model, "body", model), table)
-        if own:
-            read_into(own_views(model), theirs, _a(what))
-        else:
-            foreign.read_tensors(model, theirs)
-        return model
-
     try:
         check_types(table, {**COMMON, **foreign.SCHEMA})
         config = read_extra_fields({KEY: needed(table, KEY)}, family.config()) if own else foreign.read_config(table)
-        # A config may ask for any amount of memory: first all is compared without any.
-        sketches = weights.sketched()
-        check_sizes(table, config, sketches)
-        sketch = filled(torch.device("meta"), sketches)
+        check_sizes(table, config, weights.shapes())  # before a config that says anything is built
+        with Undrawn():
+            model = foreign.build(table, config, weights, processor)
+        remove_again(getattr(model, "body", model), table)
+        if own:
+            read_into(own_views(model), weights, _a(what))
+        else:
+            foreign.read_tensors(model, weights)
     except ManyheadsError as error:
         raise CheckpointError(f"{directory} cannot be opened as {_a(what)}: {error}") from None
-    refuse_beyond_memory(4 * sum(each.numel() for each in sketch.parameters()), torch.device("cpu"), f"{directory}")
-    return filled(Undrawn(), weights).eval(), processor
+    return model.eval(), processor
 
 
 def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:

@@ -4,13 +4,15 @@ A file from elsewhere may say anything. All of it is refused here, so that whate
 opened is a mistake of ours and looks like one.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, get_type_hints
 
-from torch import Tensor
+import torch
 
 from manyheads.core.configs import fitted
 from manyheads.core.errors import CheckpointError
+from manyheads.ops.device import refuse_beyond_memory
 
 IDS = int | tuple[int, ...] | None
 # Of a model on top, kept under a key of ours.
@@ -24,6 +26,8 @@ COMMON = {
     "pruned_heads": dict[str, tuple[int, ...]] | None,
     "manyheads": dict | None,
 }
+# Of our configs; each is the number of rows or columns of some tensor.
+_SIZES = ("vocabulary", "width", "heads", "key_width", "value_width", "inner", "segments")
 
 
 def our_fields(entries: Mapping[str, Any]) -> dict[str, str]:
@@ -57,18 +61,19 @@ def needed(table: Mapping[str, Any], name: str) -> Any:
     return table[name]
 
 
-def check_sizes(table: Mapping[str, Any], config: Any, shapes: Mapping[str, Tensor]) -> None:
-    """Refuses sizes that no tensor of the weights has, and ids outside the vocabulary, before anything is built."""
-    most = max((max(shape.shape) for shape in shapes.values() if shape.numel() and shape.dim()), default=0)
+def check_sizes(table: Mapping[str, Any], config: Any, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuses sizes that no tensor of the weights has, more than memory holds, and ids outside the vocabulary."""
+    most = max((max(shape) for shape in shapes.values() if math.prod(shape) and shape), default=0)
     removed = sum(map(len, (table.get("pruned_heads") or {}).values()))
     layers = getattr(config, "layers", 0) + (getattr(config, "decoder_layers", None) or 0)
     if layers > len(shapes):
         raise CheckpointError(f"the config.json says {layers:,} layers, but the weights are {len(shapes):,} tensors")
-    sizes = {name: getattr(config, name, None) for name in ("vocabulary", "width", "heads", "inner", "segments")}
+    sizes = {name: getattr(config, name, None) for name in _SIZES}
     sizes |= _table_of_positions(config) | {"labels": table.get("num_labels")}
     for name, size in sizes.items():
         if size is not None and not 0 < size <= most + removed:
             raise CheckpointError(f"the config.json says {name} {size:,}, but no tensor is larger than {most:,}")
+    refuse_beyond_memory(4 * _least_parameters(sizes, layers), torch.device("cpu"), "the model of its config.json")
     for name in ("pad", "start", "end", "separator", "other_ends"):
         found = getattr(config, name, None)
         for each in found if isinstance(found, tuple) else () if found is None else (found,):
@@ -84,3 +89,10 @@ def _table_of_positions(config: Any) -> dict[str, int]:
     tables = {"learned": "length", "relative": "clip", "buckets": "buckets"}
     name = tables.get(positions.kind)
     return {} if name is None else {f"positions.{name}": getattr(positions, name)}
+
+
+def _least_parameters(sizes: Mapping[str, int | None], layers: int) -> int:
+    """Embeddings and, of each layer, the matrices of queries, of the heads' output and of the feed-forward."""
+    width, heads, inner = (sizes[name] or 0 for name in ("width", "heads", "inner"))
+    found = heads * (sizes["key_width"] or width // max(heads, 1))
+    return width * ((sizes["vocabulary"] or 0) + 2 * layers * (found + inner))

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -48,10 +47,9 @@ class Weights(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self._files)
 
-    def sketched(self) -> dict[str, Tensor]:
-        """Tensors of the shapes of these, without memory."""
-        shapes = {name: file.get_slice(name).get_shape() for name, (_, file) in self._files.items()}
-        return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    def shapes(self) -> dict[str, list[int]]:
+        """The shape of each, without reading any."""
+        return {name: file.get_slice(name).get_shape() for name, (_, file) in self._files.items()}
 
     def path(self, name: str) -> Path:
         """The file that holds a tensor."""
@@ -123,8 +121,7 @@ def read_into(
             raise CheckpointError(f"{name} is of shape {list(tensor.shape)}; its config says {list(view.shape)}")
         if not tensor.is_floating_point():
             raise CheckpointError(f"{name} holds numbers of {tensor.dtype}; only those of floats are read")
-        if not tensor.is_meta:  # of a sketch there is no more to compare
-            view.copy_(tensor)
+        view.copy_(tensor)
 
 
 def _few(names: list[str]) -> str:
