@@ -73,7 +73,8 @@ def check_sizes(table: Mapping[str, Any], config: Any, shapes: Mapping[str, Sequ
     for name, size in sizes.items():
         if size is not None and not 0 < size <= most + removed:
             raise CheckpointError(f"the config.json says {name} {size:,}, but no tensor is larger than {most:,}")
-    refuse_beyond_memory(4 * _least_parameters(sizes, layers), torch.device("cpu"), "the model of its config.json")
+    advice, cpu = "use a machine with more memory", torch.device("cpu")
+    refuse_beyond_memory(_least_parameters(sizes, layers), "parameters", 4, cpu, advice)
     for name in ("pad", "start", "end", "separator", "other_ends"):
         found = getattr(config, name, None)
         for each in found if isinstance(found, tuple) else () if found is None else (found,):

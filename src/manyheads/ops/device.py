@@ -29,7 +29,8 @@ def pick_device(name: str) -> torch.device:
 def free_memory(device: torch.device) -> int | None:
     """Bytes that can still be had on a device, on a CPU with what can be swapped out; None where nobody can tell."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + held
     try:
         table = dict(re.findall(r"^(\w+):\s+(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE))
         free = 1024 * (int(table["MemAvailable"]) + int(table["SwapFree"]))
@@ -43,14 +44,12 @@ def free_memory(device: torch.device) -> int | None:
         return free
 
 
-def refuse_beyond_memory(needed: int, device: torch.device, what: str, advice: str = "") -> None:
-    """Refuses what would need more memory than there is; `advice` says what to do."""
+def refuse_beyond_memory(count: int, what: str, size: int, device: torch.device, advice: str) -> None:
+    """Refuses so many of something, each of so many bytes, where memory holds fewer; `advice` says what to do."""
     free = free_memory(device)
-    if free is not None and needed > free:
-        advice = advice or "use a machine with more memory"
-        raise ConfigError(
-            f"{what} needs about {readable(needed)} of memory, but {readable(free)} are free on {device}; {advice}"
-        )
+    if free is not None and count * size > free:
+        needed, room = readable(count * size), f"{readable(free)} are free on {device}, room for {free // size:,}"
+        raise ConfigError(f"{count:,} {what} need about {needed} of memory, but {room}; {advice}")
 
 
 def readable(count: int) -> str:
