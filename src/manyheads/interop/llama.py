@@ -25,8 +25,10 @@ from manyheads.nn.positions import PositionsConfig
 
 _CONFIG = NAMES["llama"]["config"]
 # The types of what is said of positions, and of what is said of them in a table of their own.
-_ROPE = dict.fromkeys(("rope_theta", "factor", "low_freq_factor", "high_freq_factor", "attention_factor"), float | None)
-_ROPE |= {"original_max_position_embeddings": int | None}
+_ROPE: dict[str, Any] = {
+    "original_max_position_embeddings": int | None,
+    **dict.fromkeys(("rope_theta", "factor", "low_freq_factor", "high_freq_factor", "attention_factor"), float | None),
+}
 _POSITIONS = {**_ROPE, "max_position_embeddings": int, "rope_scaling": dict | None, "rope_parameters": dict | None}
 _SCALINGS = {"none": "default", "linear": "linear", "dynamic_ntk": "dynamic", "yarn": "yarn", "llama3": "llama3"}
 

@@ -41,7 +41,7 @@ class FileTokenizer:
         # The largest id counts, not the number of tokens: some published vocabularies have holes.
         self._size = max(model.get_vocab(with_added_tokens=True).values(), default=-1) + 1
         with library_errors(*_CANNOT_ENCODE):
-            found = [model.encode(*texts).ids for texts in (("",), ("a",), ("a", "b"))]
+            found = [model.encode(*texts).ids for texts in (("", None), ("a", None), ("a", "b"))]
         beyond = max((each for ids in found for each in ids), default=-1)
         if beyond >= self._size:
             raise ConfigError(f"the tokenizer puts id {beyond} around texts, but its ids end at {self._size - 1}")
