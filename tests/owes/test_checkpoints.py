@@ -291,7 +291,7 @@ IMPOSSIBLE = {
         ({"add_cross_attention": True}, "this BERT has add_cross_attention = True"),
         ({"tie_word_embeddings": False}, "this BERT has tie_word_embeddings = False; only one with True can be opened"),
         ({"hidden_act": "mish"}, "activation mish is not known; known are relu, gelu, gelu_new, silu"),
-        ({"hidden_act": None}, "activation None is not known"),
+        ({"hidden_act": None}, "hidden_act is None; it must be of type str"),
         (
             {"architectures": ["BertLMHeadModel"]},
             "this BERT is a BertLMHeadModel; known are BertModel, BertForMaskedLM",
@@ -302,12 +302,12 @@ IMPOSSIBLE = {
         ),
         ({"vocab_size": 50}, "the tokenizer has 90 tokens, the model only 50"),
         ({"hidden_size": 22}, "width 22 does not split over 3 heads"),
-        ({"hidden_size": "gone"}, "its config has no 'hidden_size'"),
+        ({"hidden_size": "gone"}, "has no hidden_size"),
         ({"num_attention_heads": 0}, "model.heads is 0; it must be at least 1"),
-        ({"max_position_embeddings": "long"}, "is damaged or not a masked language model"),
+        ({"max_position_embeddings": "long"}, "max_position_embeddings is 'long'; it must be of type int"),
         ({"architectures": 3}, "architectures in this config.json is 3, not a list"),
         *(
-            (odd, "is damaged or not a masked language model")
+            (odd, "cannot be opened as a masked language model: .* must be of type")
             for odd in ({"manyheads": 3}, {"hidden_act": ["gelu"]}, {"type_vocab_size": None})
         ),
         ({"num_hidden_layers": 3}, "the checkpoint has no tensor .*encoder.layer.2.* and 11 more, which a BERT"),

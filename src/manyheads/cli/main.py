@@ -25,6 +25,7 @@ from manyheads.cli.tag import tag
 from manyheads.cli.translate import translate
 from manyheads.cli.walk import walk
 from manyheads.core.errors import ManyheadsError
+from manyheads.core.log import Terminal, disarmed
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # type: ignore  # typer does not name the base of its errors
 
@@ -94,9 +95,12 @@ def _several(arguments: Sequence[str], command: Any) -> set[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command; an error that a user can mend is one sentence and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", newline="\n")
+            if stream.isatty():
+                setattr(sys, name, Terminal(stream))
     if "OMP_NUM_THREADS" not in os.environ:
         # All cores are ours, one thread each: threads that stay where they are train up to a fifth faster.
         os.environ.setdefault("OMP_PROC_BIND", "true")
@@ -120,5 +124,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         foreign = isinstance(error, OSError)
         told = f"{error.filename or 'a file'}: {error.strerror} (more with --debug)" if foreign else error
-        print(f"manyheads: {told}", file=sys.stderr)
+        print(disarmed(f"manyheads: {told}"), file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))

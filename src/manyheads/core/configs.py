@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import sys
 import textwrap
 import tomllib
 import types
@@ -10,11 +11,17 @@ import typing
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from reprlib import Repr
 from typing import Any, TypeVar
 
 from manyheads.core.errors import ConfigError
 
 Config = TypeVar("Config")
+
+LARGEST = 2**63  # whole numbers are below it
+# Of a value that may be anything, as much as a sentence has room for.
+_short = Repr()
+_short.maxstring = _short.maxother = 60
 
 
 def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
@@ -31,7 +38,7 @@ def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
                 raise ConfigError(f"{path} is a section; set its fields, such as {path}.{fields(old)[0].name}")
             changes[name] = updated(old, value, f"{path}.")
         else:
-            changes[name] = _fitted(value, hints[name], path)
+            changes[name] = fitted(value, hints[name], path)
     return replace(config, **changes)  # type: ignore
 
 
@@ -61,6 +68,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path} is not TOML: its brackets are nested too deeply") from None
 
 
 def to_table(config: Any) -> dict[str, Any]:
@@ -114,7 +123,7 @@ def _parsed(text: str) -> Any:
         return _Unset(text)
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 
@@ -127,7 +136,8 @@ def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") if isinstance(value, str) else repr(value)
 
 
-def _fitted(value: Any, hint: Any, path: str) -> Any:
+def fitted(value: Any, hint: Any, path: str) -> Any:
+    """The value as its type says, a list for a tuple and a whole number for a float; any other is refused by `path`."""
     options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if isinstance(value, _Unset) and type(None) in options:
         return None
@@ -136,17 +146,29 @@ def _fitted(value: Any, hint: Any, path: str) -> Any:
         if option is type(None) and value is None:
             return None
         if origin is tuple and isinstance(value, list | tuple):
-            return tuple(_fitted(item, typing.get_args(option)[0], path) for item in value)
+            return tuple(fitted(item, typing.get_args(option)[0], path) for item in value)
+        if origin is dict and isinstance(value, dict):
+            inner = typing.get_args(option)
+            return {name: fitted(item, inner[1], f"{path}.{name}") for name, item in value.items()} if inner else value
         if origin is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            if abs(value) <= sys.float_info.max:
+                return float(value)
+            raise ConfigError(f"{path} is {_short.repr(value)}; it must be a finite number")
         if origin is str and isinstance(value, str):
             return str(value)
         if origin in (int, bool) and type(value) is origin:
-            return value
-    names = " or ".join(
-        "unset" if option is type(None) else getattr(option, "__name__", str(option)) for option in options
-    )
-    raise ConfigError(f"{path} is {value!r}; it must be of type {names}")
+            if abs(value) < LARGEST:
+                return value
+            raise ConfigError(f"{path} is {_short.repr(value)}; it must be below 2^63")
+    names = " or ".join("unset" if option is type(None) else _type_name(option) for option in options)
+    raise ConfigError(f"{path} is {_short.repr(value)}; it must be of type {names}")
+
+
+def _type_name(option: Any) -> str:
+    origin, inner = typing.get_origin(option) or option, typing.get_args(option)
+    if origin is tuple:
+        return f"list of {_type_name(inner[0])}"
+    return "table" if origin is dict else getattr(option, "__name__", str(option))
 
 
 def refuse_below_one(config: Any, *names: str) -> None:
@@ -157,7 +179,7 @@ def refuse_below_one(config: Any, *names: str) -> None:
 
 
 def refuse_no_fraction(config: Any, *names: str) -> None:
-    """Dropouts must leave something."""
+    """Dropouts must leave something, and what a norm adds to a variance must be little."""
     for name in names:
         if not 0 <= getattr(config, name) < 1:
             raise ConfigError(f"model.{name} is {getattr(config, name)}; it must be at least 0 and below 1")

@@ -1,11 +1,13 @@
 """Files that are either whole or not there: a temporary name, fsync, rename."""
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from manyheads.core.errors import ConfigError
 
@@ -83,6 +85,21 @@ def recover_directory(path: Path) -> None:
     previous = path.with_name(path.name + ".previous")
     if previous.exists() and not path.exists():
         previous.rename(path)
+
+
+def parse_json(text: str) -> Any:
+    """What JSON says; what is none, or holds brackets in brackets without end, is a ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+
+
+def inner_path(directory: Path, name: str) -> Path:
+    """The file or folder that something in a directory names; one that leads out of the directory is a ValueError."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise ValueError(f"{name} leads out of {directory}")
+    return directory / name
 
 
 def sha256(path: Path) -> str:

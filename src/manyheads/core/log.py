@@ -1,9 +1,32 @@
 """Messages for a person: to stderr, so that stdout carries only results."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
+from typing import Any, TextIO
+
+# All that could move a terminal's cursor, rename its window or worse; newlines and tabs are text.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def disarmed(text: str) -> str:
+    """Text that may come from anywhere, such as a label, with control characters shown as their numbers: \\x1b."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+class Terminal:
+    """A stream to a terminal to which no control character gets as such, whatever is printed: names, texts, errors."""
+
+    def __init__(self, stream: TextIO):
+        self.rich_proxied_file = stream  # where rich, whose colours and bars are ours, goes on writing
+
+    def write(self, text: str) -> int:
+        return self.rich_proxied_file.write(disarmed(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
 
 
 @cache
@@ -15,12 +38,12 @@ def _console():
 
 def say(message: str) -> None:
     """Prints a line of news."""
-    _console().print(message, markup=False)
+    _console().print(disarmed(message), markup=False)
 
 
 def warn(message: str) -> None:
     """Prints a line that the user should read."""
-    _console().print(f"warning: {message}", style="yellow", markup=False)
+    _console().print(disarmed(f"warning: {message}"), style="yellow", markup=False)
 
 
 @contextmanager

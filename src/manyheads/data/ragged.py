@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from manyheads.core.errors import DataError
-from manyheads.core.files import directory_written_atomically
+from manyheads.core.files import directory_written_atomically, parse_json
 
 ABOUT = "store.json"
 FILE = re.compile(r"store\.json|\w+\.(values|offsets)")
@@ -87,7 +87,7 @@ class Store:
         """Map the files of a store into memory, without reading them."""
         directory = Path(directory)
         try:
-            told = json.loads((directory / ABOUT).read_text(encoding="utf-8"))
+            told = parse_json((directory / ABOUT).read_text(encoding="utf-8"))
             columns = {name: _mapped(directory, name, told["rows"], **kind) for name, kind in told["columns"].items()}
             return cls(columns, dict(told["about"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError) as error:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from manyheads.generate.steps import Hypothesis, SpecialIds, Steps
+from manyheads.generate.steps import Hypothesis, SpecialIds, Steps, refuse_undefined
 from manyheads.ops.sampling import best_allowed
 
 
@@ -63,6 +63,7 @@ class _Search:
         values, tokens = best_allowed(logits.log_softmax(dim=1), wanted, self.special.banned)
         values = values.view(sentences, self.beams, wanted) + self.scores[:, :, None]
         values, best = values.flatten(1).topk(min(2 * self.beams, self.beams * wanted))
+        refuse_undefined(values.isnan())
         parents = best // wanted
         tokens = tokens.view(sentences, -1).gather(1, best)
         ids = self.ids.gather(1, parents[:, :, None].expand(-1, -1, self.ids.shape[2]))

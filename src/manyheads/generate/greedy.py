@@ -6,8 +6,8 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from manyheads.generate.steps import Hypothesis, SpecialIds, Steps
-from manyheads.ops.sampling import best_allowed
+from manyheads.generate.steps import Hypothesis, SpecialIds, Steps, refuse_undefined
+from manyheads.ops.sampling import UNDEFINED, best_allowed, defined
 
 
 def decoded(
@@ -24,6 +24,7 @@ def decoded(
     ends = [(0, 0)] * len(limits_N)
     for step in range(int(limits_N.max())):
         newest = torch.where(running, steps.to_cpu(choose(steps(newest), alive)), special.stop)
+        refuse_undefined(newest == UNDEFINED)
         yield alive, newest
         before, running = running, running & (newest != special.stop) & (limits_N[alive] > step + 1)
         for place in (before & ~running).nonzero().flatten().tolist():
@@ -53,7 +54,7 @@ def greedy(steps: Steps, limits_N: Tensor, special: SpecialIds, *, scored: bool 
         values, ids = best_allowed(logits, 1, special.banned)
         if scored:
             scores[rows] += torch.where(done[rows], 0.0, values[:, 0].float().cpu())
-        return ids[:, 0]
+        return defined(ids[:, 0], values[:, 0])
 
     ids = torch.full((len(limits_N), int(limits_N.max())), special.stop)
     for step, (rows, newest) in enumerate(decoded(steps, limits_N, special, best)):

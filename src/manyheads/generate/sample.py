@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
-from manyheads.ops.sampling import best_allowed, drawn, filtered, penalised
+from manyheads.ops.sampling import best_allowed, defined, drawn, filtered, penalised
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,8 @@ class Sampler:
             rows = rows.to(self.device)
             logits = penalised(logits, self.seen_NV[rows], sampling.repetition_penalty)
         if sampling.temperature == 0:
-            ids = best_allowed(logits, 1, self.banned)[1][:, 0]
+            values, ids = best_allowed(logits, 1, self.banned)
+            ids = defined(ids[:, 0], values[:, 0])
         else:
             logits = (logits - logits.amax(dim=1, keepdim=True)) / sampling.temperature  # so that none is infinite
             if self.banned:

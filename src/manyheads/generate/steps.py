@@ -9,6 +9,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from manyheads.core.errors import CheckpointError
+from manyheads.ops.device import refuse_beyond_memory
+
+ALWAYS_FITS = 10**9  # bytes, for which no machine is asked
+
 
 class State(Protocol):
     """What `model.decoding_state` gives and each step advances; a key-value cache is one kind."""
@@ -84,6 +89,26 @@ class WholeSteps(CachedSteps):
             self.ids_NKT = self.ids_NKT.gather(1, beams_NK[:, :, None].expand_as(self.ids_NKT))
         if sentences is not None:
             self.ids_NKT = self.ids_NKT[sentences.to(self.memory.device)]
+
+
+def refuse_many_rows(model, rows: int, capacity: int, beams: int = 1) -> None:
+    """Refuses more rows at once than memory holds logits and a key-value cache of; `beams` of them share their keys."""
+    config, weight = model.config, next(model.parameters())
+    layers = getattr(config, "decoder_layers", None) or config.layers
+    shared = config.heads // (getattr(config, "key_value_heads", None) or config.heads)
+    numbers = 2 * config.vocabulary + 2 * layers * capacity * config.width // shared
+    size = numbers * weight.element_size() + beams * capacity  # and a mask that says which keys are whose
+    if rows * size > ALWAYS_FITS:
+        refuse_beyond_memory(rows, "texts at once", size, weight.device, "take a smaller beam, or fewer samples")
+
+
+def refuse_undefined(undefined: Tensor) -> None:
+    """Logits that are no numbers name no next token."""
+    if bool(undefined.any()):
+        raise CheckpointError(
+            "the model gives what is no number (NaN) for its next token: its weights are damaged or its training has "
+            "diverged; use an earlier checkpoint, or train it again"
+        )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from manyheads.core.errors import CheckpointError
 from manyheads.interop import config_json, sentence
 from manyheads.interop.config_json import KEY
 from manyheads.interop.foreign import Foreign
+from manyheads.interop.schema import our_fields, types_of
 from manyheads.interop.weights import read_into, views_by_parts
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.nn.positions import PositionsConfig
@@ -40,9 +41,10 @@ class BertNames(Foreign):
     """BERT and the models with heads on it."""
 
     TYPES = ("bert",)
+    SCHEMA = types_of(_NAMES["config"], BertConfig)
 
     def fits(self, model: Bert) -> bool:
-        config, free = model.config, {*config_json.our_fields(_NAMES["config"]).values(), "separator", "positions"}
+        config, free = model.config, {*our_fields(_NAMES["config"]).values(), "separator", "positions"}
         learned = config.positions == PositionsConfig(kind="learned", length=config.context)
         return learned and config_json.usual_but_for(free, config)
 
@@ -85,7 +87,7 @@ class BertNames(Foreign):
             return BertClassifier(Bert(config), *(((), "choice") if choice else config_json.read_form(table)))
         if model is BertTagger:
             return BertTagger(Bert(config, pooler=False), config_json.names_of(table))
-        kept = table.get(KEY, {})
+        kept = table.get(KEY) or {}
         return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
 
     def finish(self, directory: Path, table: dict[str, Any], model: Any, tokenizer: EncoderTokenizer) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from torch import nn
 
 from manyheads.core.configs import updated
 from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.interop.schema import HEADS, check_types, needed, our_fields
 from manyheads.nn.parts import Part, attention_parts
 
 KEY = "manyheads"
 """Under which stands what a foreign config has no place for, and no logit depends on."""
-HEADS = ("form", "impossible", "longest")  # what is kept there of a model on top, and is no field of a config
 PRUNED = "pruned_heads"
 """As transformers before version 5 wrote it: the number of a layer to the numbers of the heads it has lost. Of a
 translator's layers the kind of attention is said too: "cross.0"."""
@@ -27,11 +27,6 @@ ALIASES = {"gelu_pytorch_tanh": "gelu_tanh", "gelu_fast": "gelu_tanh", "swish": 
 NAMES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("names.toml").read_text(encoding="utf-8"))
 
 Config = TypeVar("Config")
-
-
-def our_fields(entries: dict[str, Any]) -> dict[str, str]:
-    """Their entries of a config.json to the fields of ours that they are."""
-    return {theirs: each if isinstance(each, str) else each[0] for theirs, each in entries.items()}
 
 
 def usual_but_for(free: Collection[str], config: Any) -> bool:
@@ -52,7 +47,7 @@ def read_fields(entries: dict[str, Any], table: dict[str, Any]) -> dict[str, Any
     found: dict[str, Any] = {}
     for theirs, each in entries.items():
         if isinstance(each, str):
-            found.setdefault(each, table[theirs])
+            found.setdefault(each, needed(table, theirs))
         else:
             found.setdefault(each[0], table.get(theirs, *each[1:]))
     return found
@@ -68,7 +63,9 @@ def with_extra_fields(
 
 def read_extra_fields(table: dict[str, Any], config: Config) -> Config:
     """Our config as their fields say it, with those that were kept beside them."""
-    return updated(config, {name: value for name, value in table.get(KEY, {}).items() if name not in HEADS})
+    kept = table.get(KEY) or {}
+    check_types(kept, HEADS, f"{KEY}.")
+    return updated(config, {name: value for name, value in kept.items() if name not in HEADS})
 
 
 def _difference(config: Any, other: Any) -> dict[str, Any]:
@@ -103,13 +100,13 @@ def ends(table: dict[str, Any], otherwise: int | None) -> list[int]:
     """
     found = table.get("eos_token_id", otherwise)
     found = found if isinstance(found, list) else [] if found is None else [found]
-    return [each for each in found if 0 <= each < table["vocab_size"]]
+    return [each for each in found if 0 <= each < needed(table, "vocab_size")]
 
 
 def refuse_more_tokens(tokenizer: Any, config: Any) -> None:
     """A tokenizer may not give ids that its model has no row for."""
     if len(tokenizer) > config.vocabulary:
-        raise ValueError(f"the tokenizer has {len(tokenizer)} tokens, the model only {config.vocabulary}")
+        raise CheckpointError(f"the tokenizer has {len(tokenizer)} tokens, the model only {config.vocabulary}")
 
 
 def refuse(table: dict[str, Any], what: str, **plain: Any) -> None:
@@ -140,7 +137,7 @@ def label_fields(table: dict[str, Any], names: tuple[str, ...], form: str | None
 
 def read_form(table: dict[str, Any]) -> tuple[tuple[str, ...], str]:
     """The labels' names, none where a number is given, and the form of what is classified."""
-    form = table.get(KEY, {}).get("form", "either")  # elsewhere nothing says whether it takes one text or two
+    form = (table.get(KEY) or {}).get("form") or "either"  # elsewhere nothing says whether it takes one text or two
     if form not in FORMS:
         raise CheckpointError(f"this classifier is of the form {form}; known are {', '.join(FORMS)}")
     problem = table.get("problem_type")
@@ -155,8 +152,13 @@ def read_form(table: dict[str, Any]) -> tuple[tuple[str, ...], str]:
 
 def names_of(table: dict[str, Any]) -> tuple[str, ...]:
     """The names of all labels; where a config has none, those that transformers would give two."""
-    labels = table.get("id2label") or {str(each): f"LABEL_{each}" for each in range(table.get("num_labels", 2))}
-    return tuple(str(labels[each]) for each in sorted(labels, key=int))
+    labels = table.get("id2label") or {str(each): f"LABEL_{each}" for each in range(table.get("num_labels") or 2)}
+    numbers = [str(each) for each in range(len(labels))]
+    if set(labels) != set(numbers):
+        raise CheckpointError(
+            f"id2label of this config.json must name the labels 0 to {len(labels) - 1}; it is damaged"
+        )
+    return tuple(str(labels[each]) for each in numbers)
 
 
 def removed_heads(model: nn.Module) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from manyheads.core.configs import to_table
-from manyheads.core.errors import CheckpointError
+from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.core.files import directory_written_atomically
 from manyheads.interop import sentence
 from manyheads.interop.bert import BertNames
@@ -19,6 +19,7 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
+from manyheads.interop.schema import COMMON, check_sizes, check_types, needed
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
@@ -152,19 +153,18 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     what = family.kinds[foreign.kind(table)]
     weights, processor = open_weights(directory), family.processor.load(directory)
     try:
-        config = read_extra_fields({KEY: table[KEY]}, family.config()) if own else foreign.read_config(table)
+        check_types(table, {**COMMON, **foreign.SCHEMA})
+        config = read_extra_fields({KEY: needed(table, KEY)}, family.config()) if own else foreign.read_config(table)
+        check_sizes(table, config, weights.shapes())  # before a config that says anything is built
         with Undrawn():
             model = foreign.build(table, config, weights, processor)
         remove_again(getattr(model, "body", model), table)
         if own:
-            read_into(own_views(model), weights, f"a {what}")
+            read_into(own_views(model), weights, _a(what))
         else:
             foreign.read_tensors(model, weights)
-    except KeyError as missing:
-        raise CheckpointError(f"{directory} is damaged or not {_a(what)}: its config has no {missing}") from None
-    except (RuntimeError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        # A config may say anything, such as a width that is a word.
-        raise CheckpointError(f"{directory} is damaged or not {_a(what)}: {error}") from None
+    except ManyheadsError as error:
+        raise CheckpointError(f"{directory} cannot be opened as {_a(what)}: {error}") from None
     return model.eval(), processor
 
 

@@ -29,6 +29,8 @@ class Foreign(Protocol):
     """
 
     TYPES: tuple[str, ...]
+    SCHEMA: dict[str, Any]
+    """The types of the entries of its config.json, beside those that every family has."""
 
     def fits(self, model: Any) -> bool: ...
     def write_config(self, config: Any) -> dict[str, Any]: ...

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from manyheads.interop import config_json
 from manyheads.interop.foreign import Decoder
+from manyheads.interop.schema import IDS, our_fields, types_of
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.nn.positions import PositionsConfig
@@ -60,6 +61,7 @@ class GPTNames(Decoder):
     """GPT-2 and GPT-1, told apart by where the norms stand."""
 
     TYPES = tuple(published.type for published in _PUBLISHED.values())
+    SCHEMA = types_of(config_json.NAMES["gpt1"]["config"] | config_json.NAMES["gpt2"]["config"], GPTConfig, end=IDS)
     model = GPT
     prefix = "transformer."
     # Masks that older versions saved with the weights, and the copy of a tied embedding.
@@ -67,7 +69,7 @@ class GPTNames(Decoder):
 
     def fits(self, model: GPT) -> bool:
         config, published = model.config, _PUBLISHED[model.config.norm_order]
-        free = {*config_json.our_fields(published.names["config"]).values(), "inner", "norm_order", "inner_dropout"}
+        free = {*our_fields(published.names["config"]).values(), "inner", "norm_order", "inner_dropout"}
         same = config_json.usual_but_for({*free, "positions"}, config)
         learned = config.positions == PositionsConfig(kind="learned", length=config.context)
         inner = config.norm_order == "pre" or config.inner in (None, 4 * config.width)

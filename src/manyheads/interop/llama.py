@@ -7,12 +7,29 @@ from typing import Any
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.config_json import NAMES, ends, read_extra_fields, refuse, removed_heads, with_extra_fields
+from manyheads.interop.config_json import (
+    NAMES,
+    ends,
+    read_extra_fields,
+    read_fields,
+    refuse,
+    removed_heads,
+    with_extra_fields,
+    write_fields,
+)
 from manyheads.interop.foreign import Decoder
+from manyheads.interop.schema import check_types, needed, types_of
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.nn.positions import PositionsConfig
 
+_CONFIG = NAMES["llama"]["config"]
+# The types of what is said of positions, and of what is said of them in a table of their own.
+_ROPE: dict[str, Any] = {
+    "original_max_position_embeddings": int | None,
+    **dict.fromkeys(("rope_theta", "factor", "low_freq_factor", "high_freq_factor", "attention_factor"), float | None),
+}
+_POSITIONS = {**_ROPE, "max_position_embeddings": int, "rope_scaling": dict | None, "rope_parameters": dict | None}
 _SCALINGS = {"none": "default", "linear": "linear", "dynamic_ntk": "dynamic", "yarn": "yarn", "llama3": "llama3"}
 
 
@@ -20,6 +37,7 @@ class LlamaNames(Decoder):
     """Llama 1 to 3, and what else is written as one."""
 
     TYPES = ("llama",)
+    SCHEMA = types_of(_CONFIG, LlamaConfig) | _POSITIONS
     model = Llama
     prefix = "model."
     # The frequencies that older versions saved with the weights, and the copy of a tied embedding.
@@ -35,25 +53,17 @@ class LlamaNames(Decoder):
         # Dynamic scaling starts there from what all others call the context.
         dynamic = config.positions.scaling == "dynamic_ntk"
         several = config.end is not None and config.other_ends
+        widths = {"key_width": config.key_width or config.width // config.heads, "inner": config.inner_width}
         table = {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
-            "vocab_size": config.vocabulary,
+            **write_fields(_CONFIG, config, key_value_heads=config.key_value_heads or config.heads, **widths),
             "max_position_embeddings": config.positions.length if dynamic else config.context,
-            "hidden_size": config.width,
-            "num_hidden_layers": config.layers,
-            "num_attention_heads": config.heads,
-            "num_key_value_heads": config.key_value_heads or config.heads,
-            "head_dim": config.key_width or config.width // config.heads,
-            "intermediate_size": config.inner_width,
             "hidden_act": "silu",
-            "rms_norm_eps": config.epsilon,
             "rope_parameters": _write_positions(config.positions),
             # Where versions before 5 look for it.
             "rope_theta": config.positions.base,
-            "attention_bias": config.attention_bias,
             "mlp_bias": False,
-            "tie_word_embeddings": config.tied,
             "bos_token_id": config.end,
             "eos_token_id": [config.end, *config.other_ends] if several else config.end,
             "dtype": "float32",
@@ -64,29 +74,14 @@ class LlamaNames(Decoder):
         refuse(table, "this Llama", mlp_bias=False)
         if table.get("hidden_act") != "swish":  # another name of silu
             refuse(table, "this Llama", hidden_act="silu")
-        width, heads = table["hidden_size"], table["num_attention_heads"]
+        ours = read_fields(_CONFIG, table)
+        ours["key_value_heads"] = _unless(ours["key_value_heads"], ours["heads"])
+        if ours["key_width"] and ours["key_width"] * ours["heads"] == ours["width"]:
+            ours["key_width"] = None
+        ours["positions"], ours["context"] = _read_positions(table)
+        ours["inner"] = _unless(ours["inner"], LlamaConfig(**{**ours, "inner": None}).inner_width)
         found = ends(table, otherwise=2)
-        positions, context = _read_positions(table)
-        sizes = {
-            "vocabulary": table["vocab_size"],
-            "context": context,
-            "width": width,
-            "layers": table["num_hidden_layers"],
-            "heads": heads,
-            "key_value_heads": _unless(table.get("num_key_value_heads"), heads),
-            "key_width": _unless(table.get("head_dim"), width / heads),
-        }
-        inner = _unless(table["intermediate_size"], LlamaConfig(**sizes).inner_width)
-        config = LlamaConfig(
-            **sizes,
-            inner=inner,
-            epsilon=table.get("rms_norm_eps", 1e-6),
-            positions=positions,
-            attention_bias=table.get("attention_bias", False),
-            tied=table.get("tie_word_embeddings", False),
-            end=found[0] if found else None,
-            other_ends=tuple(found[1:]),
-        )
+        config = LlamaConfig(**ours, end=found[0] if found else None, other_ends=tuple(found[1:]))
         return read_extra_fields(table, config)
 
     def name(self, config: LlamaConfig) -> str:
@@ -114,6 +109,7 @@ def _unless(value: Any, usual: Any) -> Any:
 def _read_positions(table: dict[str, Any]) -> tuple[PositionsConfig, int]:
     """The rotary positions and the context, from rope_parameters or, before version 5, rope_theta and rope_scaling."""
     rope = table.get("rope_scaling") or table.get("rope_parameters") or {}
+    check_types(rope, _ROPE, "rope_parameters.")
     kind = rope.get("rope_type", rope.get("type", "default"))
     scaling = next((ours for ours, theirs in _SCALINGS.items() if theirs == kind), None)
     if scaling is None:
@@ -128,13 +124,15 @@ def _read_positions(table: dict[str, Any]) -> tuple[PositionsConfig, int]:
     original = {**rope, **table}.get("original_max_position_embeddings") or context
     factor = float(rope.get("factor") or context / original)
     settings: dict[str, Any] = {"kind": "rotary", "base": base, "scaling": scaling, "factor": factor}
+    if scaling == "llama3":
+        low, high = needed(rope, "low_freq_factor"), needed(rope, "high_freq_factor")
+        settings |= {"low_turns": float(low), "high_turns": float(high)}
+    if scaling == "dynamic_ntk":
+        return PositionsConfig(length=context, **settings), int(min(context * factor, 2.0**62))
+    positions = PositionsConfig(length=original, **settings)
     if scaling == "yarn":
         _refuse_other_yarn(rope, factor)
-    if scaling == "llama3":
-        settings |= {"low_turns": float(rope["low_freq_factor"]), "high_turns": float(rope["high_freq_factor"])}
-    if scaling == "dynamic_ntk":
-        return PositionsConfig(length=context, **settings), int(context * factor)
-    return PositionsConfig(length=original, **settings), context
+    return positions, context
 
 
 def _refuse_other_yarn(rope: dict[str, Any], factor: float) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from manyheads.core.errors import CheckpointError
 from manyheads.interop import config_json
 from manyheads.interop.foreign import Foreign
+from manyheads.interop.schema import needed, our_fields, types_of
 from manyheads.interop.weights import read_into, views_by_parts, write_json
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
@@ -30,10 +31,11 @@ class MarianNames(Foreign):
     """Marian's names, with the width in Marian's order."""
 
     TYPES = ("marian",)
+    SCHEMA = types_of(_CONFIG, TransformerConfig, positions=int)
 
     def fits(self, model: Transformer) -> bool:
         config = model.config
-        same = config_json.usual_but_for(config_json.our_fields(_CONFIG).values(), config) and config.tied
+        same = config_json.usual_but_for(our_fields(_CONFIG).values(), config) and config.tied
         sinusoidal = config.positions == PositionsConfig(length=config.positions.length)
         known = config.activation in _ACTIVATIONS and not config_json.removed_heads(model)
         return same and sinusoidal and known
@@ -47,11 +49,11 @@ class MarianNames(Foreign):
 
     def read_config(self, table: dict[str, Any]) -> TransformerConfig:
         for size in ("attention_heads", "ffn_dim"):
-            encoder, decoder = table[f"encoder_{size}"], table[f"decoder_{size}"]
+            encoder, decoder = (needed(table, f"{side}_{size}") for side in ("encoder", "decoder"))
             if encoder != decoder:
                 both = f"encoder_{size} {encoder} and decoder_{size} {decoder}"
                 raise CheckpointError(f"{both} differ; they must be equal")
-        if not table.get("share_encoder_decoder_embeddings", True) or not table.get("tie_word_embeddings", True):
+        if False in (table.get("share_encoder_decoder_embeddings"), table.get("tie_word_embeddings")):
             raise CheckpointError("this Marian keeps its embeddings apart; only one that shares them can be opened")
         ours = config_json.read_fields(_CONFIG, table)
         ours["activation"] = config_json.read_activation(ours["activation"], _ACTIVATIONS, {"silu": "silu"})

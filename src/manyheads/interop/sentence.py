@@ -1,10 +1,11 @@
 """sentence-transformers directories: a BERT, and in modules.json how its vectors become one for each text."""
 
-import json
 from pathlib import Path
 
 from manyheads.core.errors import CheckpointError
+from manyheads.core.files import inner_path, parse_json
 from manyheads.interop.config_json import refuse
+from manyheads.interop.schema import check_types
 from manyheads.interop.weights import read_json, write_json
 from manyheads.models.bert import POOLINGS, Bert, BertEmbedder
 
@@ -58,8 +59,10 @@ def _modules(directory: Path) -> dict[str, str]:
     """The kinds of parts and where they are; one that this library has not is refused."""
     file = directory / "modules.json"
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
+        entries = parse_json(file.read_text(encoding="utf-8"))
         found = {str(entry["type"]).rpartition(".")[2]: str(entry["path"]) for entry in entries}
+        for path in found.values():
+            inner_path(directory, path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{file} cannot be read ({error}); fetch it again") from None
     for kind in found:
@@ -70,6 +73,7 @@ def _modules(directory: Path) -> dict[str, str]:
 
 def _pooling(file: Path) -> str:
     table = read_json(file)
+    check_types(table, {**dict.fromkeys(_OLDER_MODES, bool), "pooling_mode": str}, f"{file}: ")
     asked = [ours for theirs, ours in _OLDER_MODES.items() if table.get(theirs)]
     asked += [mode for mode in POOLINGS if table.get("pooling_mode") == mode]
     others = [name for name, value in table.items() if name.startswith("pooling_mode_") and value is True]
@@ -91,7 +95,11 @@ def _refuse_other_texts(directory: Path, modules: dict[str, str]) -> None:
 def _longest(directory: Path, modules: dict[str, str]) -> int | None:
     for file, field in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
         path = directory / modules.get("Transformer", "") / file
-        found = read_json(path).get(field) if path.is_file() else None
-        if isinstance(found, int) and found < 1_000_000:
+        table = read_json(path) if path.is_file() else {}
+        check_types(table, {field: float | None}, f"{path}: ")
+        found = table.get(field)
+        if found is not None and found < 1:
+            raise CheckpointError(f"{path}: {field} is {found}; it must be at least 1")
+        if isinstance(found, int) and found < 1_000_000:  # larger ones stand for none
             return found
     return None

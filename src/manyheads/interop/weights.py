@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from manyheads.core.errors import CheckpointError
+from manyheads.core.files import inner_path, parse_json
 from manyheads.nn.attention import MultiHeadAttention
 
 _DRAWS = ("normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_")
@@ -46,6 +47,10 @@ class Weights(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self._files)
 
+    def shapes(self) -> dict[str, list[int]]:
+        """The shape of each, without reading any."""
+        return {name: file.get_slice(name).get_shape() for name, (_, file) in self._files.items()}
+
     def path(self, name: str) -> Path:
         """The file that holds a tensor."""
         return self._files[name][0]
@@ -70,7 +75,10 @@ def _open_shards(directory: Path, index: Path) -> Weights:
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict) or not all(isinstance(shard, str) for shard in places.values()):
         raise CheckpointError(f"{index} has no weight_map from tensors to files; it is damaged")
-    paths = [directory / shard for shard in dict.fromkeys(places.values())]
+    try:
+        paths = [inner_path(directory, shard) for shard in dict.fromkeys(places.values())]
+    except ValueError as error:
+        raise CheckpointError(f"{index} cannot be followed: {error}") from None
     for path in paths:
         if path.parent != directory or not path.is_file():
             raise CheckpointError(f"{path}, which {index.name} names, is not there; fetch the missing file")
@@ -84,7 +92,7 @@ def _open_shards(directory: Path, index: Path) -> Weights:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file."""
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        table = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from None
     if not isinstance(table, dict):

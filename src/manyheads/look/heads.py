@@ -1,13 +1,15 @@
 """The attentions of a model and their heads: which may be asked for, and some switched off for a while."""
 
 from collections.abc import Collection, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
+from manyheads.look.stand_ins import standing_in
 from manyheads.nn.parts import Part, attention_parts
 from manyheads.ops.attention import Kernel
 
@@ -62,15 +64,12 @@ def of_heads(given: Tensor | None, places: list[int]) -> Tensor | None:
 
 @contextmanager
 def heads_off(model: nn.Module, heads: Collection[Head]) -> Iterator[None]:
-    """Inside the block these heads find nothing: their part of what the output projection reads is zero.
+    """Inside the block, in this thread, these heads find nothing: what the output projection reads of them is zero.
 
     A head is (layer, head), counted from 0; of a translator, which has three attentions, (kind, layer, head) with the
     kind encoder, decoder or cross.
     """
-    with ExitStack() as after:
-        for part, off in by_part(model, heads):
-            after.callback(setattr, part.module, "kernel", part.module.kernel)
-            part.module.kernel = Without(off, part.module.kernel)
+    with standing_in({part.module: partial(Without, off) for part, off in by_part(model, heads)}):
         yield
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from html import escape
 from typing import Any
 from weakref import WeakSet
@@ -13,6 +14,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.core.log import warn
 from manyheads.look.heads import attentions, of_heads, refuse_unknown
 from manyheads.look.joining import Joined
+from manyheads.look.stand_ins import stand_ins, standing_in
 from manyheads.nn.cache import Cache
 from manyheads.nn.parts import Part
 from manyheads.ops.attention import Kernel, attention_weights
@@ -30,7 +32,8 @@ def recorded_attention(
     `layers` and `heads` asked for alone, counted from 0. Steps through a cache are joined into one matrix: a row for
     each position that was computed, of each text that was found; of a beam search, the best hypothesis. Texts stand in
     the order in which the model had them, which tasks sort by length, and a second batch takes the place of the first:
-    record one text at a time to know which is which. Kernels are put back as they were when the block ends.
+    record one text at a time to know which is which. Only what this thread calls is recorded, and kernels are put back
+    as they were when the block ends.
     """
     parts = attentions(model)
     refuse_unknown(parts, layers, heads)
@@ -38,11 +41,10 @@ def recorded_attention(
     recording = Recording(chosen, None if heads is None else sorted({*heads}))
     with ExitStack() as after:
         after.callback(recording.finish)  # at the very end
-        for part in chosen:
-            watching = Watching(recording, part)
-            after.callback(setattr, part.module, "kernel", part.module.kernel)
-            part.module.kernel = watching
-            after.callback(part.module.register_forward_pre_hook(watching.about_to, with_kwargs=True).remove)
+        makers = {part.module: partial(Watching, recording, part) for part in chosen}
+        for module, watching in after.enter_context(standing_in(makers)).items():
+            hook = module.register_forward_pre_hook(watching.about_to, with_kwargs=True)  # type: ignore
+            after.callback(hook.remove)
         yield recording
     if recording.gross:
         warn(
@@ -116,15 +118,17 @@ class Recording(Mapping[str, Tensor]):
 class Watching:
     """A kernel that gives what another gives, and keeps the weights."""
 
-    def __init__(self, recording: Recording, part: Part):
+    def __init__(self, recording: Recording, part: Part, kernel: Kernel):
         self.recording, self.name, self.module = recording, part.name, part.module
-        self.kernel = part.module.kernel
+        self.kernel = kernel
         self.off: list[int] = getattr(self.kernel, "off", [])
         # Of watchers that watch each other, the kernel itself is behind them all.
         self.stands_for: Kernel = getattr(self.kernel, "stands_for", self.kernel)
 
     def about_to(self, module: nn.Module, arguments: tuple, options: dict[str, Any]) -> None:
         """Called before its attention: what this call goes on from, and how its rows are laid out."""
+        if self not in stand_ins(self.module):  # another thread's
+            return
         x: Any = arguments[0] if arguments else options["x"]
         memory = arguments[1] if len(arguments) > 1 else options.get("memory")
         self._begin(x.shape[0], x.shape[1], memory is None, options.get("cache"), options.get("groups"))

@@ -11,9 +11,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from manyheads.look.heads import of_heads
+from manyheads.look.stand_ins import stand_ins, standing_in
 from manyheads.nn.parts import Part
 from manyheads.nn.positions import Positions
-from manyheads.ops.attention import attention_weights
+from manyheads.ops.attention import Kernel, attention_weights
 from manyheads.ops.masks import causal_mask
 
 
@@ -93,7 +94,7 @@ def followed(model: nn.Module, part: Part) -> Iterator[Trace]:
     That block is the one of `part`. Hooks and kernel are taken off again when the block ends; the output is the
     model's own throughout.
     """
-    trace, kernel = Trace(part), part.module.kernel
+    trace = Trace(part)
     block = model.get_submodule(part.name.rpartition(".")[0])
     stacks = [module for module in model.modules() if isinstance(getattr(module, "blocks", None), nn.ModuleList)]
     watched = {*block.children(), *part.module.children()}
@@ -101,18 +102,21 @@ def followed(model: nn.Module, part: Part) -> Iterator[Trace]:
         watched |= {*stack.children(), *stack.blocks}  # type: ignore
 
     def passed(module: nn.Module, given: tuple[Tensor, ...], gave: Tensor) -> None:
-        if not isinstance(module, nn.Dropout):
+        mine = recording in stand_ins(part.module)  # and not another thread's
+        if mine and not isinstance(module, nn.Dropout):
             trace.passages.append(Passage(module, given[0][0].detach(), gave[0].detach()))
 
-    def recording(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-        trace.kernel = {"q": q, "k": k, "v": v, "mixed": kernel(q, k, v, **options), **options}
-        return trace.kernel["mixed"]
+    def watching(kernel: Kernel) -> Kernel:
+        def recording(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+            trace.kernel = {"q": q, "k": k, "v": v, "mixed": kernel(q, k, v, **options), **options}
+            return trace.kernel["mixed"]
+
+        return recording
 
     with ExitStack() as hooks:
+        recording = hooks.enter_context(standing_in({part.module: watching}))[part.module]
         for module in watched:
             hooks.callback(module.register_forward_hook(passed).remove)
-        hooks.callback(setattr, part.module, "kernel", kernel)
-        part.module.kernel = recording
         yield trace
 
 

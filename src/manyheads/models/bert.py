@@ -72,7 +72,7 @@ class BertConfig:
         refuse_below_one(self, "context", "segments", "width", "layers", "heads", *optional)
         if self.key_width is None:
             refuse_uneven_heads(self.width, self.heads)
-        refuse_no_fraction(self, "dropout", "attention_dropout")
+        refuse_no_fraction(self, "epsilon", "dropout", "attention_dropout")
         if self.activation not in ACTIVATIONS:
             raise ConfigError(f"model.activation is '{self.activation}'; it can be {', '.join(ACTIVATIONS)}")
         if self.positions.scaling == "dynamic_ntk":

@@ -75,7 +75,7 @@ class GPTConfig:
             refuse_uneven_heads(self.width, self.heads)
         if self.norm_order not in _BLOCKS:
             raise ConfigError(f"model.norm_order is '{self.norm_order}'; it can be {' or '.join(_BLOCKS)}")
-        refuse_no_fraction(self, "dropout", "attention_dropout", "inner_dropout")
+        refuse_no_fraction(self, "epsilon", "dropout", "attention_dropout", "inner_dropout")
         if self.positions.scaling == "none":
             object.__setattr__(self, "positions", replace(self.positions, length=self.context))
 

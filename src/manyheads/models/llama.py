@@ -59,7 +59,7 @@ class LlamaConfig:
         refuse_below_one(self, "context", "width", "layers", "heads", "key_value_heads", "key_width", "inner")
         if self.key_width is None:
             refuse_uneven_heads(self.width, self.heads)
-        refuse_no_fraction(self, "dropout")
+        refuse_no_fraction(self, "epsilon", "dropout")
         if self.positions.scaling == "none":
             object.__setattr__(self, "positions", replace(self.positions, length=self.context))
 

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor
 
+UNDEFINED = -2  # in place of an id where logits are no numbers: nothing is the best of them
 _BLOCK = 64
 _USUAL = 1024  # so many tokens hold the mass that top-p asks for, but for a model that knows nothing
 
@@ -33,6 +34,11 @@ def best_allowed(values_NV: Tensor, count: int, never: tuple[int, ...]) -> tuple
     if never:
         values_NV[:, never] = -torch.inf
     return top(values_NV, count)
+
+
+def defined(ids_N: Tensor, values_N: Tensor) -> Tensor:
+    """Ids chosen by these values, UNDEFINED where a value is no number: told without waiting for a GPU."""
+    return torch.where(values_N.isnan(), UNDEFINED, ids_N)
 
 
 def penalised(logits_NV: Tensor, seen_NV: Tensor, penalty: float) -> Tensor:
@@ -79,4 +85,4 @@ def drawn(logits_NV: Tensor, uniform_N: Tensor) -> Tensor:
     places = torch.searchsorted(summed_NV, wanted_N1, right=True).squeeze(1)
     # Rounding may carry the largest number past the last token that has any probability.
     last = logits_NV.shape[1] - 1 - (logits_NV > -torch.inf).flip(1).to(torch.int8).argmax(dim=1)
-    return torch.minimum(places, last)
+    return defined(torch.minimum(places, last), summed_NV[:, -1])

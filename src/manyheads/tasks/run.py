@@ -13,7 +13,7 @@ from manyheads.core.errors import ConfigError, ManyheadsError
 from manyheads.core.files import directory_written_atomically, recover_directory, write_atomically
 from manyheads.core.log import say
 from manyheads.interop.directory import in_files
-from manyheads.ops.device import pick_device
+from manyheads.ops.device import pick_device, refuse_beyond_memory
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
 from manyheads.train.checkpoint import Checkpoints, Progress
 from manyheads.train.loop import Training, run_is_new
@@ -69,7 +69,7 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
     if recipe.train.best_by not in task.metrics:
         known = " or ".join(task.metrics)
         raise ConfigError(f"train.best_by is {recipe.train.best_by}, which is not for this task; use {known}")
-    _refuse_impossible_sizes(task)
+    _refuse_impossible_sizes(task, device)
     task.check()
     begun = resume and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
     body, processor = task.pre_trained(begun=begun)
@@ -83,15 +83,26 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
     return Training(run, recipe.train, model, recipe.model.width, task.batches(), task).fit()
 
 
-def _refuse_impossible_sizes(task: Task) -> None:
-    """Builds the model without memory, and what its directory would hold: what cannot be saved is not trained."""
+def _refuse_impossible_sizes(task: Task, device: torch.device) -> None:
+    """Builds the model, and what its directory would hold, without memory: what has no room, or cannot be saved, is not
+    trained."""
     sizes, pre_trained = task.recipe.model, getattr(getattr(task.recipe, "fine_tune", None), "model", None)
     plain = type(sizes)()
     for name in task.from_processor:
         if not pre_trained and getattr(sizes, name) != getattr(plain, name):
             raise ConfigError(f"model.{name} follows from the tokenizer; leave it away")
+    frozen = getattr(getattr(task.recipe, "fine_tune", None), "freeze", False)
+    # A weight, its gradient and Adam's two averages of it; Muon keeps one.
+    size = 4 * (1 if frozen else 3 if task.recipe.train.optimizer == "muon" else 4)
+    advice = "choose a smaller preset, or fewer layers and smaller sizes"
+    # Layers first, of which the feed-forward is the least: even without memory, to build too many takes for ever.
+    layers, inner = getattr(sizes, "layers", 0), getattr(sizes, "inner", None) or 4 * sizes.width
+    refuse_beyond_memory(layers, "layers in training", size * 2 * sizes.width * inner, device, advice)
     with torch.device("meta"):
-        in_files(task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes))
+        model = task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes)
+        in_files(model)
+    count = sum(each.numel() for each in model.parameters())
+    refuse_beyond_memory(count, "parameters in training", size, device, advice)
 
 
 def prepare(task: Task, processor: Any = None) -> None:

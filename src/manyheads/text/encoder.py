@@ -17,6 +17,7 @@ from manyheads.text.tokenizer import (
     mark_special,
     named_beside,
     read_model,
+    refuse_large,
 )
 
 PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -75,6 +76,7 @@ class EncoderTokenizer(FileTokenizer):
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int, *, lowercase: bool = True) -> "EncoderTokenizer":
         """Learn WordPiece, as BERT's, of `vocabulary` tokens or fewer; with `lowercase`, accents go too."""
+        refuse_large(vocabulary)
         normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         words = _words(texts, normalizer)
         alphabet = _alphabet(words)
@@ -114,7 +116,7 @@ class EncoderTokenizer(FileTokenizer):
 
         Pieces of one character, as those of a Hangul syllable, have the same offsets.
         """
-        encodings = self._model.encode_batch([encodable(text) for text in texts], add_special_tokens=False)
+        encodings = self.encodings(texts, places=True)
         found = ([*zip(encoding.ids, encoding.offsets)] for encoding in encodings)
         kept = ([pair for pair in pairs if pair[0] not in self._never_text] for pairs in found)
         return [([each for each, _ in pairs], [offsets for _, offsets in pairs]) for pairs in kept]

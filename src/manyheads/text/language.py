@@ -9,6 +9,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, processors
 
 from manyheads.core.errors import ConfigError
+from manyheads.text.checks import library_errors
 from manyheads.text.tokenizer import (
     UNKNOWN,
     FileTokenizer,
@@ -84,8 +85,7 @@ class LanguageTokenizer(FileTokenizer):
 
     def encode_wrapped(self, texts: list[str] | list[tuple[str, str]]) -> list[list[int]]:
         """The ids of each text or pair, with those that the tokenizer's own template puts around it."""
-        clean = [encodable(text) if isinstance(text, str) else tuple(map(encodable, text)) for text in texts]
-        return [encoding.ids for encoding in self._model.encode_batch_fast(clean)]
+        return [encoding.ids for encoding in self.encodings(texts, wrapped=True)]
 
     def with_special(self, names: Sequence[str]) -> "LanguageTokenizer":
         """A copy in which these are special tokens; those that are new stand behind all others."""
@@ -126,10 +126,8 @@ def _read_pair(vocabulary: Path, merges: Path) -> tokenizers.Tokenizer:
     """The byte-level BPE of GPT-2's older two files."""
     if not merges.is_file():
         raise ConfigError(f"{merges} is not there, which must stand beside {vocabulary.name}; copy it from its source")
-    try:
+    with library_errors(f"{vocabulary} and {merges.name} cannot be read", "copy them again"):
         model = _byte_level(models.BPE.from_file(str(vocabulary), str(merges)))
-    except Exception as error:  # the library raises bare Exception for everything that it cannot read
-        raise ConfigError(f"{vocabulary} and {merges.name} cannot be read ({error}); copy them again") from error
     if not byte_of_letter().keys() <= model.get_vocab().keys():  # GPT-1's files have the same names
         raise ConfigError(f"{vocabulary} lacks some of the 256 bytes that GPT-2's has; give a tokenizer.json instead")
     if model.token_to_id(END_OF_TEXT) is not None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,17 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.files import parse_json
+from manyheads.text.checks import library_errors, refuse_growth
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 COMMON_PADS = (PAD, "[PAD]")
 COMMON_ENDS = (END, "<|endoftext|>", "[SEP]", "<eos>")
 COMMON_UNKNOWNS = (UNKNOWN, "[UNK]")
 BYTES = 256  # of which every one has a token
+LARGEST = 10_000_000  # tokens; the largest vocabularies published have a million
 
+_CANNOT_ENCODE = "the tokenizer cannot encode a text", "its tokenizer.json may be damaged: use another"
 # Half a surrogate pair is legal in a Python string (JSON may hold one) but has no UTF-8 bytes.
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
@@ -36,10 +40,24 @@ class FileTokenizer:
         self._special_ids = frozenset(each for each, token in model.get_added_tokens_decoder().items() if token.special)
         # The largest id counts, not the number of tokens: some published vocabularies have holes.
         self._size = max(model.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+        with library_errors(*_CANNOT_ENCODE):
+            found = [model.encode(*texts).ids for texts in (("", None), ("a", None), ("a", "b"))]
+        beyond = max((each for ids in found for each in ids), default=-1)
+        if beyond >= self._size:
+            raise ConfigError(f"the tokenizer puts id {beyond} around texts, but its ids end at {self._size - 1}")
 
     def decode(self, rows: list[list[int]]) -> list[str]:
         """The text of each row of ids; special tokens, and ids that the tokenizer does not have, are left out."""
-        return self._model.decode_batch([[each for each in row if each not in self._special_ids] for row in rows])
+        with library_errors("the tokenizer cannot write these ids as a text", "it is damaged"):
+            return self._model.decode_batch([[each for each in row if each not in self._special_ids] for row in rows])
+
+    def encodings(self, texts: Sequence[Any], *, wrapped: bool = False, special: bool = False, places: bool = False):
+        """What the library makes of texts, or of pairs of them; `places` asks where in a text each token stands."""
+        clean = [encodable(text) if isinstance(text, str) else tuple(map(encodable, text)) for text in texts]
+        model = self._recognising if special else self._model
+        encode = model.encode_batch if places else model.encode_batch_fast
+        with library_errors(*_CANNOT_ENCODE):
+            return encode(clean, add_special_tokens=wrapped)
 
     def id_of(self, name: str) -> int:
         """The id of a token that must be there."""
@@ -47,9 +65,8 @@ class FileTokenizer:
 
     def encode(self, texts: list[str], *, special: bool = False) -> list[list[int]]:
         """The ids of each text, nothing around; with `special`, special tokens spelt out in it are recognised."""
-        model, never = (self._recognising, frozenset()) if special else (self._model, self._never_text)
-        encodings = model.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
-        rows = [encoding.ids for encoding in encodings]
+        never = frozenset() if special else self._never_text
+        rows = [encoding.ids for encoding in self.encodings(texts, special=special)]
         return [ids if never.isdisjoint(ids) else [each for each in ids if each not in never] for ids in rows]
 
     @cached_property
@@ -79,6 +96,11 @@ class FileTokenizer:
             return {}
         found = {each: _BYTE_TOKEN.fullmatch(token) for token, each in self._model.get_vocab().items()}
         return {each: int(match[1], 16) for each, match in found.items() if match}
+
+    @cached_property
+    def longest(self) -> int:
+        """Characters of the longest token: a text of more than so many times so many has more tokens."""
+        return max(map(len, self._model.get_vocab()), default=1)
 
     def pieces(self, ids: list[int]) -> list[str]:
         """One readable string per id, for the axes of plots.
@@ -184,8 +206,7 @@ class Tokenizer(FileTokenizer):
 
     def encode(self, lines: list[str]) -> list[list[int]]:  # type: ignore
         """The ids of each line, with `end` once, as the last."""
-        encodings = self._model.encode_batch_fast([encodable(line) for line in lines])
-        return [self._ended(encoding.ids) for encoding in encodings]
+        return [self._ended(encoding.ids) for encoding in self.encodings(lines, wrapped=True)]
 
     def _ended(self, ids: list[int]) -> list[int]:
         if ids.count(self.end) == 1 and self.pad not in ids:
@@ -193,8 +214,15 @@ class Tokenizer(FileTokenizer):
         return [each for each in ids if each not in (self.pad, self.end)] + [self.end]
 
 
+def refuse_large(vocabulary: int) -> None:
+    """A vocabulary that no corpus yields is not asked for: the library sets memory aside for all of it."""
+    if vocabulary > LARGEST:
+        raise ConfigError(f"a vocabulary of {vocabulary:,} tokens is asked for; it can have at most {LARGEST:,}")
+
+
 def refuse_small(vocabulary: int, special: int, names: str) -> None:
     """A byte-level vocabulary must have room for its special tokens, which are called `names`, and for every byte."""
+    refuse_large(vocabulary)
     if vocabulary < BYTES + special:
         raise ConfigError(
             f"a vocabulary of {vocabulary} tokens cannot hold the {BYTES} bytes and {names}; "
@@ -226,10 +254,10 @@ def file_at(path: Path, older: str = "") -> Path:
 
 def read_model(file: Path) -> tokenizers.Tokenizer:
     """Open a tokenizer.json."""
-    try:
-        return tokenizers.Tokenizer.from_file(str(file))
-    except Exception as error:  # the library raises bare Exception for everything that it cannot read
-        raise ConfigError(f"{file} is not a tokenizer that can be read ({error}); save it again") from error
+    with library_errors(f"{file} is not a tokenizer that can be read", "save it again"):
+        model = tokenizers.Tokenizer.from_file(str(file))
+    refuse_growth(model, file)
+    return model
 
 
 def encodable(line: str) -> str:
@@ -278,9 +306,12 @@ def entries_beside(file: Path, name: str) -> dict[str, Any]:
     if not beside.is_file():
         return {}
     try:
-        return dict(json.loads(beside.read_text(encoding="utf-8")).items())
-    except (ValueError, AttributeError) as error:
-        raise ConfigError(f"{beside} is not a JSON object ({error}); save the tokenizer again") from error
+        table = parse_json(beside.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{beside} cannot be read ({error}); save the tokenizer again") from error
+    if not isinstance(table, dict):
+        raise ConfigError(f"{beside} is not a JSON object; save the tokenizer again")
+    return table
 
 
 def byte_of_letter() -> dict[str, int]:

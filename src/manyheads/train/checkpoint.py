@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
-from manyheads.core.files import directory_written_atomically, recover_directory, sha256
+from manyheads.core.files import directory_written_atomically, parse_json, recover_directory, sha256
 from manyheads.core.log import warn
 from manyheads.train.optim import Optimizer, load_optimizer_tensors, optimizer_tensors
 
@@ -109,7 +109,7 @@ class Checkpoints:
         """Puts model and optimizer where the checkpoint was."""
         load_weights(model, load_file(path / _WEIGHTS))
         load_optimizer_tensors(optimizer, model, load_file(path / _OPTIMIZER))
-        state = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        state = parse_json((path / _STATE).read_text(encoding="utf-8"))
         return Progress(**state["progress"])
 
     def averaged(self, count: int) -> tuple[dict[str, Tensor], int]:
@@ -143,7 +143,7 @@ def _checksum(state: dict) -> str:
 
 def _damage(path: Path) -> str | None:
     try:
-        state = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        state = parse_json((path / _STATE).read_text(encoding="utf-8"))
         if state["checksum"] != _checksum(state):
             return f"{_STATE} does not match its checksum"
         for name, checksum in state["files"].items():

@@ -6,8 +6,8 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from manyheads.core.files import write_atomically
-from manyheads.core.log import say
+from manyheads.core.files import parse_json, write_atomically
+from manyheads.core.log import disarmed, say
 
 
 class Metrics:
@@ -44,7 +44,7 @@ class Metrics:
 
 def _step_of(line: str) -> float:
     try:
-        return json.loads(line)["step"]
+        return parse_json(line)["step"]
     except (ValueError, KeyError, TypeError):
         return float("inf")  # a line that was cut off by a power cut
 
@@ -88,7 +88,7 @@ class Display:
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
         if self.bar:
-            self.bar.console.print(text, markup=False, highlight=False)
+            self.bar.console.print(disarmed(text), markup=False, highlight=False)
         else:
             say(text)
 

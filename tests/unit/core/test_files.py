@@ -7,6 +7,8 @@ from manyheads.core import files
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import (
     directory_written_atomically,
+    inner_path,
+    parse_json,
     recover_directory,
     refuse_unwritable,
     sha256,
@@ -157,3 +159,17 @@ def test_recovery_leaves_a_whole_directory_alone(tmp_path):
 def test_checksum(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000])
+def test_json_that_is_nested_without_end_is_no_json(text):
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json(text)
+    assert parse_json("[[3]]") == [[3]]
+
+
+@pytest.mark.parametrize("name", ["../weights", "/etc/passwd", "a/../../b"])
+def test_what_leads_out_of_a_directory_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="leads out of"):
+        inner_path(tmp_path, name)
+    assert inner_path(tmp_path, "1_Pooling/config.json") == tmp_path / "1_Pooling" / "config.json"

@@ -26,3 +26,20 @@ def test_a_count_inside_another_is_not_shown_and_one_after_it_is(shown):
     with log.counting("words") as later:
         later(250_000)
     assert shown.getvalue().splitlines() == ["heads: 100,000", "words: 250,000"]
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\rname\u2028é\tx\n"
+SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31m\x0dname" + "\u2028é\tx\n"
+
+
+def test_no_escape_sequence_of_a_name_reaches_a_terminal(shown):
+    log.say(HOSTILE)
+    log.warn(HOSTILE)
+    assert "\x1b" not in shown.getvalue()
+    assert shown.getvalue().count(r"\x1b]0;owned") == 2
+    stream = io.StringIO()
+    terminal = log.Terminal(stream)
+    print(HOSTILE, end="", file=terminal, flush=True)
+    assert stream.getvalue() == SHOWN
+    Console(file=terminal, force_terminal=True, color_system="standard").print("red", style="red")
+    assert stream.getvalue().endswith("\x1b[31mred\x1b[0m\n")  # colours of ours stay colours

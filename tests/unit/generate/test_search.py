@@ -7,9 +7,10 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.generate.beam import beam_search, length_penalty
-from manyheads.generate.greedy import greedy
+from manyheads.generate.greedy import decoded, greedy
+from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.steps import CachedSteps, SpecialIds, Steps, WholeSteps
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
@@ -263,3 +264,40 @@ def test_beams_with_any_positions_are_the_same_cached_or_not(positions):
     assert [[each.ids for each in row] for row in found] == [[each.ids for each in row] for row in expected]
     scores = [[each.score for each in row] for row in expected]
     assert_close([[each.score for each in row] for row in found], scores, atol=1e-4, rtol=0)
+
+
+class Broken(Language):
+    """Steps of a model whose weights are damaged: from its second step on one sentence has no numbers."""
+
+    def __call__(self, ids):
+        logits = super().__call__(ids)
+        if len(self.sizes) > 1:
+            logits[-1, 3] = torch.nan
+        return logits
+
+
+@pytest.mark.parametrize("search", ["beam", "greedy", "greedy, scored", "sampled", "likeliest"])
+def test_logits_that_are_no_numbers_are_a_sentence(search):
+    beams, limits = 2 if search == "beam" else 1, torch.tensor([6, 6])
+    chooser = Sampler(
+        Sampling(temperature=float(search == "sampled")), [[2], [2]], [0, 1], SIZE, (PAD,), torch.device("cpu")
+    )
+
+    def run(kind):
+        steps = kind([3, 4], beams)
+        if search == "beam":
+            return beam_search(steps, limits, VOCABULARY, beams=beams)
+        if search.startswith("greedy"):
+            return greedy(steps, limits, VOCABULARY, scored=search != "greedy")
+        return [*decoded(steps, limits, VOCABULARY, chooser)]
+
+    assert len(run(Language)) >= 2
+    with pytest.raises(CheckpointError, match=r"no number \(NaN\) for its next token: its weights are damaged"):
+        run(Broken)
+
+
+def test_more_beams_than_memory_holds_are_refused():
+    model = Transformer(TransformerConfig(vocabulary=31, width=12, layers=1, heads=3, inner=17)).eval()
+    with pytest.raises(ConfigError, match=r"10,000,000 texts at once need about .* TB of memory, but .* room for \d"):
+        decode_all(model, [[5, 6, END]], beam=10_000_000)
+    assert decode_all(model, [[5, 6, END]], beam=3)

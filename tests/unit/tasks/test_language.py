@@ -147,6 +147,14 @@ def test_prompts_may_fill_the_context_and_no_more(model):
         model.stream([full + "a"])
 
 
+def test_a_prompt_that_is_much_too_long_is_refused_before_it_is_encoded(model, monkeypatch):
+    monkeypatch.setattr(model.tokenizer, "encode", None)  # what cannot be called
+    with pytest.raises(
+        ConfigError, match=r"has 3,000,000 characters, but the model sees .* tokens of at most \d+; sho"
+    ):
+        model.generate("ab " * 1_000_000)
+
+
 def test_log_probabilities_are_those_of_the_logits(model):
     rows = [("the cat", " sees"), ("", "the cat"), ("a" * 3 * CONTEXT, " dög")]
     for (begun, rest), found in zip(rows, model.log_probabilities(rows)):
@@ -184,6 +192,9 @@ def test_what_cannot_be_asked_is_refused(model):
             model.complete(["a"], **options)
     with pytest.raises(ConfigError, match="both must be at least 1"):
         model.search(["a"], beam=0)
+    for asked in (lambda: model.complete(["a"], samples=10**9), lambda: model.search(["a"], beam=10**9)):
+        with pytest.raises(ConfigError, match=r"1,000,000,000 texts at once need .* of memory, but .* are free on"):
+            asked()
     with pytest.raises(ConfigError, match="top-p is 2"):
         model.generate("a", top_p=2)
 

@@ -1,7 +1,6 @@
 """Readers of sentence pairs: parallel text, TSV and JSON lines, plain or compressed."""
 
 import gzip
-import json
 import lzma
 import zlib
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.files import parse_json
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLES = (".tsv", ".txt")
@@ -158,8 +158,8 @@ def read_objects(path: Path) -> Iterator[tuple[int, Any]]:
 def json_in(line: str, place: str) -> Any:
     """What a line of JSON says; `place` begins the sentence where it is none."""
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
+        return parse_json(line)
+    except ValueError as error:
         raise DataError(f"{place}: not JSON ({error}); write one object on each line") from error
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import DataError
+from manyheads.core.files import parse_json
 from manyheads.core.log import warn
 from manyheads.data.readers.corpus import read_lines
 
@@ -45,8 +46,8 @@ def read_questions(path: Path) -> list[Question]:
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
     try:
-        content = json.loads("\n".join(read_lines(path)))
-    except (ValueError, RecursionError) as error:
+        content = parse_json("\n".join(read_lines(path)))
+    except ValueError as error:
         raise DataError(f"{path}: not JSON ({error}); give a file in the layout of SQuAD") from error
     questions, mended, left_out = [], 0, 0
     for found in _questions(content, str(path)):

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.files import parse_json
 from manyheads.core.log import say, warn
 from manyheads.data.examples import answer_store
 from manyheads.data.readers.questions import Answer, Question, read_questions
@@ -130,8 +131,12 @@ class Reader:
 
 def stored_questions(directory: Path) -> list[Question]:
     """The questions to validate on, as they were laid down."""
-    found = json.loads((directory / "valid.json").read_text(encoding="utf-8"))
-    return [Question(**{**each, "answers": tuple(Answer(**answer) for answer in each["answers"])}) for each in found]
+    file = directory / "valid.json"
+    try:
+        found = parse_json(file.read_text(encoding="utf-8"))
+        return [Question(**{**each, "answers": tuple(Answer(**one) for one in each["answers"])}) for each in found]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{file} is damaged ({error}); begin the run again") from None
 
 
 def pairs_of(questions: Sequence[Question]) -> list[tuple[str, str]]:

@@ -155,7 +155,7 @@ def _lens(network: Any, tokenizer: Any, states: dict[str, list[Tensor]], labels:
     with torch.inference_mode():
         ids, chances = (found[:, :, 0].cpu().numpy() for found in lens(stack, read, 1))
     cells = [tokens_of(tokenizer, row) for row in ids.tolist()]
-    note = "The likeliest word that each layer's vector would give if it were the last; the stronger its colour, the surer."
+    note = "The likeliest word that each layer's vector would give if it were the last; the more colour, the surer."
     return [Grid("Logit lens", cells, _depths(stack), labels(last)[1], chances, note=note, numbers=chances)]
 
 

@@ -16,7 +16,7 @@ from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
-from manyheads.generate.steps import NO_STOP, Hypothesis, SpecialIds
+from manyheads.generate.steps import NO_STOP, Hypothesis, SpecialIds, refuse_many_rows
 from manyheads.look.walk import Section
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
@@ -30,6 +30,7 @@ from manyheads.tasks.task import Predictor, listed
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.stream import TextStream
 
+ALWAYS_ENCODED = 1_000_000  # characters of a prompt: some tokens stand for any number of unknown ones
 ROWS_AT_ONCE = 64  # prompts and samples in one batch
 
 
@@ -94,6 +95,7 @@ class LanguageModel(Predictor):
         `how` are `tokens`, `stop` and `sampling`, as `stream` takes them.
         """
         prompts = listed(prompts, "complete", "prompts")
+        self._refuse_many(samples)
         found: list[list[Completion]] = []
         at_once = 1 if self.model.rows_share_length or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
         for first in range(0, len(prompts), at_once):
@@ -117,6 +119,7 @@ class LanguageModel(Predictor):
         """Pieces of text as they come, each with the number of its row; rows are each prompt `samples` times."""
         if samples < 1 or tokens < 1:
             raise ConfigError(f"{samples} samples of {tokens} tokens are asked for; both must be at least 1")
+        self._refuse_many(samples, tokens)
         encoded = self.encode(prompts)
         count, streams = len(encoded) * samples, [sample for _ in encoded for sample in range(samples)]
         how = sampling or Sampling()
@@ -170,6 +173,7 @@ class LanguageModel(Predictor):
         """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""
         if beam < 1 or tokens < 1:
             raise ConfigError(f"a beam of {beam} and {tokens} tokens are asked for; both must be at least 1")
+        self._refuse_many(beam, tokens)
         found: list[Hypothesis] = []
         with torch.inference_mode():
             for row in self.encode(prompts):
@@ -177,6 +181,9 @@ class LanguageModel(Predictor):
                 limits = torch.tensor([tokens], device=self.device)
                 found.append(beam_search(steps, limits, self.special, beams=beam, alpha=alpha)[0][0])
         return self.tokenizer.decode([each.ids for each in found])
+
+    def _refuse_many(self, rows: int, tokens: int = 1) -> None:
+        refuse_many_rows(self.model, rows, min(tokens, self.model.config.context))
 
     def continued(self, ids: list[int], tokens: int) -> list[int]:
         """What greedy search adds to these ids, at most so many and without an end."""
@@ -203,7 +210,15 @@ class LanguageModel(Predictor):
 
     def encode(self, prompts: Sequence[str]) -> list[list[int]]:
         """Prompts as ids, behind what begins a text and before what the model was taught to wait for."""
-        rows, context = self._encoded(prompts), self.model.config.context
+        prompts, context = listed(prompts, "encode", "prompts"), self.model.config.context
+        for prompt in prompts:
+            # To encode what is much too long takes a hundred times its size in memory.
+            if len(prompt) > max(context * self.tokenizer.longest, ALWAYS_ENCODED):
+                raise ConfigError(
+                    f"the prompt {prompt[:40]!r}… has {len(prompt):,} characters, but the model sees {context:,} "
+                    f"tokens of at most {self.tokenizer.longest}; shorten it"
+                )
+        rows = self._encoded(prompts)
         for prompt, row in zip(prompts, rows):
             if len(row) > context:
                 raise ConfigError(

@@ -1,7 +1,6 @@
 """The proof that a killed run resumes bit for bit, on the user's own recipe."""
 
 import filecmp
-import json
 import random
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, ManyheadsError
+from manyheads.core.files import parse_json
 from manyheads.core.log import say
 from manyheads.tasks.task import TASKS, task_of
 from manyheads.train.checkpoint import Checkpoints, first_difference
@@ -77,6 +77,6 @@ def _kill_after(process: subprocess.Popen, log: Path, metrics: Path, step: int) 
 def _last_step(metrics: Path) -> int:
     lines = metrics.read_text(encoding="utf-8").splitlines()
     try:
-        return json.loads(lines[-1])["step"] if lines else 0
+        return parse_json(lines[-1])["step"] if lines else 0
     except ValueError:
         return 0

@@ -12,6 +12,7 @@ from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, WholePromptSteps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.steps import CachedSteps, SpecialIds, WholeSteps
+from manyheads.look.stand_ins import standing_in
 from manyheads.models.bert import Bert
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
@@ -149,14 +150,8 @@ def _compared(name: str, search: Callable, rows: list, whole: type) -> Iterable[
 
 def _by_reference(model: torch.nn.Module, *ids: torch.Tensor) -> torch.Tensor:
     parts = [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
-    kernels = [part.kernel for part in parts]
-    try:
-        for part in parts:
-            part.kernel = reference
+    with standing_in(dict.fromkeys(parts, lambda kernel: reference)):
         return model(*ids)
-    finally:
-        for part, kernel in zip(parts, kernels):
-            part.kernel = kernel
 
 
 def _random_ids(config, rows: int, length: int) -> torch.Tensor:
