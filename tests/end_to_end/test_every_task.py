@@ -41,7 +41,9 @@ TRAIN = [
     *("train.checkpoint_every=3", "train.valid_every=100", "train.log_every=1", "model.dropout=0.2"),
 ]
 SIZES = ["model.width=16", "model.heads=2", "model.layers=1", "data.vocabulary=300"]
-ALL_OF_A_MODEL = {"config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json"}
+ALL_OF_A_MODEL = {
+    *("config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json", "manyheads.sha256")
+}
 SENTENCE_TRANSFORMERS = {
     *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json")
 }
@@ -142,7 +144,16 @@ def test_every_task_is_tried():
 
 
 def test_a_run_directory_holds_all_that_a_run_is(trial, run):
-    names = {"recipe.toml", "metrics.jsonl", "tensorboard", "checkpoints", "model", "tokenizer", "data"}
+    names = {
+        "recipe.toml",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoints",
+        "model",
+        "tokenizer",
+        "data",
+        "manyheads.sha256",
+    }
     assert {path.name for path in run.iterdir()} == names
     assert {path.name for path in (run / "model").iterdir()} == ALL_OF_A_MODEL | trial.more_files
     assert json.loads((run / "model" / "config.json").read_text())["model_type"] == trial.model_type
