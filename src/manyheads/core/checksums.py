@@ -41,12 +41,10 @@ def read_checksums(directory: Path) -> dict[str, str]:
 
 
 def refuse_changed(directory: Path, *names: str, remedy: str = "bring it back from where it came from") -> None:
-    """Refuses a directory of whose files, or of those that the names are or hold, one is not as it was written."""
+    """Refuses a directory where a file is missing, or one that the names are or hold is not as it was written."""
     for name, written in read_checksums(directory).items():
-        if names and PurePosixPath(name).parts[0] not in names:
-            continue
-        path = directory / name
-        if not path.is_file() or sha256(path) != written:
+        path, asked = directory / name, not names or PurePosixPath(name).parts[0] in names
+        if not path.is_file() or (asked and sha256(path) != written):
             what = "is not what it was when it was written" if path.is_file() else "is missing"
             raise CheckpointError(
                 f"{path} {what}, as its checksum shows; {remedy}, or remove {directory / CHECKSUMS} if you changed it "
