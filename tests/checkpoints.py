@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import encoder_tokenizer, language_tokenizer, randomised, translation_tokenizer
+from helpers import encoder_tokenizer, language_tokenizer, randomised, translation_tokenizer, unsealed
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -212,7 +212,7 @@ def saved(directory: Path, model: nn.Module, **options) -> Path:
         tokenizer_of(model).save(directory)
     else:
         save_model(directory, model, tokenizer_of(model), "card")
-    return directory
+    return unsealed(directory)
 
 
 def opened_by_them(name: str, directory: Path, **options):

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 from torch import nn
 
+from manyheads.core.checksums import CHECKSUMS
 from manyheads.data.ragged import Ragged, Store
 from manyheads.models.bert import Bert, BertConfig
 from manyheads.models.gpt import GPT, GPTConfig
@@ -151,11 +152,17 @@ def config_of(directory: Path) -> dict:
     return json.loads((directory / "config.json").read_text())
 
 
+def unsealed(directory: Path) -> Path:
+    """The directory without its checksums, as one from elsewhere: what is in it may be changed."""
+    (directory / CHECKSUMS).unlink(missing_ok=True)
+    return directory
+
+
 def changed(directory: Path, **changes) -> Path:
     """The directory with a config.json that says this; what is "gone" is left out."""
     table = {name: value for name, value in {**config_of(directory), **changes}.items() if value != "gone"}
     (directory / "config.json").write_text(json.dumps(table))
-    return directory
+    return unsealed(directory)
 
 
 def rewritten(directory: Path, change) -> Path:
@@ -163,7 +170,7 @@ def rewritten(directory: Path, change) -> Path:
     tensors = change(load_file(directory / "model.safetensors"))
     tensors = {name: tensor.clone().contiguous() for name, tensor in tensors.items()}
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
-    return directory
+    return unsealed(directory)
 
 
 class Elsewhere(torch.Tensor):

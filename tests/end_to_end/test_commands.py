@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from helpers import changed
+from helpers import changed, unsealed
 
 from manyheads import Translator
 from manyheads.core.errors import CheckpointError
@@ -256,7 +256,7 @@ def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
     (tmp_path / "started").mkdir()
     (tmp_path / "started" / "recipe.toml").touch()
     for name in ("cut", "odd", "list", "wide", "silent", "pickled"):
-        shutil.copytree(run / "model", tmp_path / name)
+        unsealed(shutil.copytree(run / "model", tmp_path / name))
     changed(tmp_path / "wide", d_model=34)
     (tmp_path / "silent" / "tokenizer.json").unlink()
     (tmp_path / "pickled" / "model.safetensors").rename(tmp_path / "pickled" / "pytorch_model.bin")

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from helpers import unsealed
 
+from manyheads.core.checksums import read_checksums
 from manyheads.core.errors import ConfigError
 from manyheads.data.ragged import Store
 from manyheads.interop.directory import FAMILIES, load_model
@@ -43,7 +45,9 @@ TRAIN = [
     *("train.checkpoint_every=3", "train.valid_every=100", "train.log_every=1", "model.dropout=0.2"),
 ]
 SIZES = ["model.width=16", "model.heads=2", "model.layers=1", "data.vocabulary=300"]
-ALL_OF_A_MODEL = {"config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json"}
+ALL_OF_A_MODEL = {
+    *("config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json", "manyheads.sha256")
+}
 SENTENCE_TRANSFORMERS = {
     *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json")
 }
@@ -144,7 +148,16 @@ def test_every_task_is_tried():
 
 
 def test_a_run_directory_holds_all_that_a_run_is(trial, run):
-    names = {"recipe.toml", "metrics.jsonl", "tensorboard", "checkpoints", "model", "tokenizer", "data"}
+    names = {
+        "recipe.toml",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoints",
+        "model",
+        "tokenizer",
+        "data",
+        "manyheads.sha256",
+    }
     assert {path.name for path in run.iterdir()} == names
     assert {path.name for path in (run / "model").iterdir()} == ALL_OF_A_MODEL | trial.more_files
     assert json.loads((run / "model" / "config.json").read_text())["model_type"] == trial.model_type
@@ -357,12 +370,15 @@ def stopped(trial: Trial, run: Path, *flags, number: int, step: int) -> tuple[in
 LONG = [*SIZES, *TRAIN, "train.steps=400", "train.checkpoint_every=150"]
 
 
-@pytest.mark.parametrize(
+EVERY_TASK_SLOWLY = pytest.mark.parametrize(
     "trial",
     [pytest.param(each, marks=() if each.task == "translate" else pytest.mark.slow) for each in TRIALS],
     ids=TASKS,
     indirect=True,
 )
+
+
+@EVERY_TASK_SLOWLY
 def test_a_run_stopped_by_every_signal_ends_as_the_undisturbed_one(trial, folder, tmp_path):
     flags = [*data_of(trial, folder), "--set", *LONG, *trial.settings]
     whole, run = tmp_path / "whole", tmp_path / "run"
@@ -406,6 +422,69 @@ def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder,
     assert newest_difference(run, whole) is None
 
 
+# Damage
+
+
+@EVERY_TASK_SLOWLY
+def test_a_byte_flipped_in_any_file_of_a_run_is_recognised_or_changes_nothing(trial, run, tmp_path):
+    flips, whole, unseen = random.Random(3), shutil.copytree(run, tmp_path / "whole"), set()
+    goes_on = ["train", trial.task, "--resume", "--set", "train.steps=8", "train.average=3", "train.keep=9", "--out"]
+    stdin = b"" if "fill" in trial.use else b"the film is warm.\n"
+
+    def used(place: Path) -> Result:
+        return called(*(each.format(run=place / "model") for each in trial.use), stdin=stdin)
+
+    assert called(*goes_on, whole).code == 0
+    for file in sorted(path.relative_to(run) for path in run.rglob("*") if path.is_file()):
+        damaged = shutil.copytree(run, tmp_path / "damaged")
+        content = bytearray((damaged / file).read_bytes())
+        content[flips.randrange(len(content))] ^= 1 << flips.randrange(8)
+        (damaged / file).write_bytes(content)
+        of_model = file.parts[0] == "model"
+        found = used(damaged) if of_model else called(*goes_on, damaged)
+        if found.code == 0:
+            assert found == used(run) if of_model else newest_difference(whole, damaged) is None
+            unseen |= {file.name if of_model else file.parts[0]} if "warning: " not in found.err else set()
+        else:
+            assert (found.code, found.err.count("manyheads: "), "Traceback" in found.err) == (2, 1, False), found
+        shutil.rmtree(damaged)
+    assert unseen <= {"metrics.jsonl", "tensorboard", "README.md"}
+
+
+def test_a_recipe_changed_by_hand_is_recognised_with_checksums_and_without(trial, run, tmp_path):
+    goes_on, copy = ["train", trial.task, "--resume", "--out", tmp_path / "run"], tmp_path / "run"
+    shutil.copytree(run, copy)
+    recipe = (run / "recipe.toml").read_text()
+    for wrong in (recipe[: recipe.index("[train]")], recipe.replace("width = 16", "width = 18"), ""):
+        (copy / "recipe.toml").write_text(wrong)
+        sentence = refused(*goes_on)
+        assert "recipe.toml is not what it was when it was written, as its checksum shows; undo the change" in sentence
+        assert "give --set train.… beside --resume instead" in sentence
+    (copy / "recipe.toml").write_text(recipe.replace("width = 16", "width = 18"))
+    unsealed(copy)
+    assert re.search(
+        r"is of shape \[.*\] in the checkpoint and \[.*\] by the recipe; undo", refused(*goes_on, after_reading=True)
+    )
+
+
+def test_a_recipe_changed_by_set_is_what_the_run_follows_from_then_on(trial, run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    for steps in (8, 9):
+        taught(trial.task, copy, "--resume", settings=[f"train.steps={steps}"])
+    taught(trial.task, copy, "--resume")
+    assert "recipe.toml" in read_checksums(copy)
+    (copy / "data" / "notes.txt").touch()  # is nobody's business
+    taught(trial.task, copy, "--resume")
+
+
+@only("translate")
+def test_without_checksums_what_is_empty_is_a_sentence(trial, run, tmp_path):
+    copy = unsealed(shutil.copytree(run, tmp_path / "run"))
+    (copy / "data" / "valid.jsonl").write_text("")
+    sentence = refused("train", trial.task, "--resume", "--out", copy)
+    assert "valid.jsonl is empty; copy it back or start anew with --overwrite" in sentence
+
+
 @only("masked", "tag")
 def test_prove_resume_proves_it_of_a_run_and_of_a_recipe(trial, run):
     given, steps, seed, killed = (run, 6, 1, "2") if trial.task == "tag" else (run / "recipe.toml", 80, 2, "23, with a")
@@ -419,6 +498,7 @@ def test_prove_resume_proves_it_of_a_run_and_of_a_recipe(trial, run):
 ALIKE = [
     ("--set train.device=gpu", "'gpu' is not a device"),
     ("--set train.seed=-1", "train.seed is -1; it must be at least 0"),
+    ("--set train.learning_rate=inf", "train.learning_rate is inf; it must be above 0 and finite"),
     ("--set train.best_by=pearson", "train.best_by is pearson, which is not for this task; use "),
     ("--set model.leyers=3", "model.leyers is not a field of the recipe; model has: "),
     ("--set model.layers=three", "model.layers is 'three'; it must be of type int"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import randomised
+from helpers import randomised, unsealed
 
 from manyheads.core.errors import ConfigError
 from manyheads.interop.directory import save_model
@@ -52,7 +52,7 @@ def made(directory: Path, family: str) -> Path:
         model = Llama(LlamaConfig(vocabulary=len(tokenizer), end=tokenizer.end, inner=37, key_value_heads=3, **sizes))
     save_model(directory / "model", randomised(model), tokenizer, "card")
     if family == "llama":
-        beside = directory / "model" / "tokenizer_config.json"
+        beside = unsealed(directory / "model") / "tokenizer_config.json"
         beside.write_text(json.dumps({**json.loads(beside.read_text(encoding="utf-8")), "bos_token": "<s>"}))
     return directory
 

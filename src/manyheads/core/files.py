@@ -87,7 +87,7 @@ def recover_directory(path: Path) -> None:
         previous.rename(path)
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """What JSON says; what is none, or holds brackets in brackets without end, is a ValueError."""
     try:
         return json.loads(text)

@@ -84,7 +84,7 @@ class Store:
 
     @classmethod
     def open(cls, directory: Path) -> "Store":
-        """Map the files of a store into memory, without reading them."""
+        """Map the files of a store into memory, without reading more of them than where rows begin."""
         directory = Path(directory)
         try:
             told = parse_json((directory / ABOUT).read_text(encoding="utf-8"))
@@ -171,7 +171,10 @@ def _mapped(directory: Path, name: str, rows: int, *, dtype: str, values: int, r
     array = _array(directory / f"{name}.values", np.dtype(dtype), values)
     if not ragged:
         return array
-    return Ragged(array, _array(directory / f"{name}.offsets", OFFSETS, rows + 1))
+    offsets = _array(directory / f"{name}.offsets", OFFSETS, rows + 1)
+    if offsets[0] != 0 or offsets[-1] != values or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError(f"{name}.offsets do not go from 0 to {values}, where rows begin and end")
+    return Ragged(array, offsets)
 
 
 def _array(path: Path, dtype: np.dtype, count: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from manyheads.core.checksums import files_under, refuse_changed, write_checksums
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.core.files import directory_written_atomically
@@ -26,6 +27,7 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.ops.finite import all_finite
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -113,13 +115,17 @@ def save_model(directory: Path, model: nn.Module, processor: Processor, card: st
         with directory_written_atomically(directory) as temporary:
             processor.save(temporary, length=longest)
             _write_model(temporary, model, processor)
-            (temporary / "README.md").write_text(card, encoding="utf-8")
+            write_checksums(temporary, files_under(temporary))
+            (temporary / "README.md").write_text(card, encoding="utf-8")  # behind them: people write into it
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{directory} could not be written ({error}); what was there before is intact") from error
 
 
 def _write_model(directory: Path, model: nn.Module, processor: Processor) -> None:
     foreign, config, tensors = in_files(model)
+    spoilt = [name for name, tensor in tensors.items() if not all_finite(tensor)]
+    if spoilt:
+        raise CheckpointError(f"{spoilt[0]} holds numbers that are not finite (NaN or infinity); it is not saved")
     write_json(directory / "config.json", foreign.finish(directory, config, model, processor))
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     # The library lets nobody but the owner read it.
@@ -144,9 +150,11 @@ def in_files(model: nn.Module) -> tuple[Foreign, dict[str, Any], dict[str, Tenso
 def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[Any, Any]:
     """Opens a model directory, or the model of a run directory: the model, ready to use, and its processor.
 
-    A model that is none of `kinds`, the classes asked for, is refused.
+    A model that is none of `kinds`, the classes asked for, is refused, and so is a directory with checksums of which
+    one does not hold: to know that takes about a second for each gigabyte.
     """
     directory = find_model(directory)
+    refuse_changed(directory)
     table = read_json(directory / "config.json")
     family = _family(directory, table, kinds)
     foreign, own = family.foreign, table["model_type"] not in family.foreign.TYPES

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import inner_path, parse_json
 from manyheads.nn.attention import MultiHeadAttention
+from manyheads.ops.finite import all_finite
 
 _DRAWS = ("normal_", "uniform_", "kaiming_uniform_", "xavier_uniform_")
 _SHOWN = 5  # names in a message
@@ -122,6 +123,11 @@ def read_into(
         if not tensor.is_floating_point():
             raise CheckpointError(f"{name} holds numbers of {tensor.dtype}; only those of floats are read")
         view.copy_(tensor)
+        if not all_finite(view):
+            raise CheckpointError(
+                f"{name} holds numbers that are not finite (NaN or infinity): the model is damaged or its training "
+                "diverged; take another one"
+            )
 
 
 def _few(names: list[str]) -> str:

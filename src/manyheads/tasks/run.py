@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from manyheads.core.checksums import files_under, read_checksums, refuse_changed, write_checksums
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
 from manyheads.core.errors import ConfigError, ManyheadsError
 from manyheads.core.files import directory_written_atomically, recover_directory, write_atomically
@@ -52,6 +53,7 @@ def resolve(
 
 def resolve_again(run: Path, name: str, assignments: tuple[str, ...] = ()) -> Any:
     """The recipe of a run that goes on; of it only how it is trained may be changed."""
+    refuse_changed(run, "recipe.toml", remedy="undo the change and give --set train.… beside --resume instead")
     table = _read_recipe(run / "recipe.toml", name)
     recipe = updated(task_of(name).blank(table), table)
     changed = assigned(recipe, assignments)
@@ -108,9 +110,10 @@ def _refuse_impossible_sizes(task: Task, device: torch.device) -> None:
 def prepare(task: Task, processor: Any = None) -> None:
     """Makes stored rows of the run's files, with a processor for them; a run that goes on finds both.
 
-    They are in `run/tokenizer` and `run/data`, each there only when it is whole.
+    They are in `run/tokenizer` and `run/data`, each there only when it is whole, and as their checksums say.
     """
     own, directory = task.run / "tokenizer", task.run / "data"
+    refuse_changed(task.run, own.name, directory.name, remedy="copy it back or start anew with --overwrite")
     if not directory.exists():
         examples = task.read()
         task.processor = processor or task.train_processor(examples)
@@ -118,6 +121,10 @@ def prepare(task: Task, processor: Any = None) -> None:
             task.processor.save(unfinished, getattr(task.recipe.model, "context", None))
         with directory_written_atomically(directory) as unfinished:
             task.store(examples, unfinished)
+    sums = read_checksums(task.run)
+    if "recipe.toml" not in sums:
+        found = files_under(task.run, "recipe.toml", *(() if sums else (own.name, directory.name)))
+        write_checksums(task.run, sorted({*sums, *found}), sums)
     task.processor = task.Processor.load(own)
     task.open(directory)
 
@@ -135,7 +142,7 @@ def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: b
     made = [folder for folder in run.parents if not folder.exists()]
     run.mkdir(parents=True, exist_ok=True)
     recover_directory(run / "model")
-    write_atomically(run / "recipe.toml", to_toml(recipe))
+    _write_recipe(run, to_toml(recipe))
     try:
         prepare()
     except ManyheadsError:
@@ -148,6 +155,14 @@ def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: b
         raise
     if overwrite:
         shutil.rmtree(previous, ignore_errors=True)
+
+
+def _write_recipe(run: Path, text: str) -> None:
+    """Writes the recipe; the checksum of another goes before, and its own comes when the data is found to be whole."""
+    file, sums = run / "recipe.toml", read_checksums(run)
+    if sums and file.read_bytes() != text.encode():
+        write_checksums(run, [name for name in sums if name != file.name], sums)
+    write_atomically(file, text)
 
 
 def _read_recipe(file: Path | None, task: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ class Progress:
     """Validations since the best."""
     seconds: float = 0.0
     """Time spent training, over all sittings."""
+    conditions: dict[str, Any] = field(default_factory=dict)
+    """What its bits follow from beside weights and data: seed, accumulation, threads, instructions, torch, device."""
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -53,6 +55,12 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
         raise CheckpointError(f"model and checkpoint differ in: {', '.join(sorted(wanted ^ set(tensors)))}")
     with torch.no_grad():
         for name, tensor in tensors.items():
+            if own[name].shape != tensor.shape:  # some would be copied all the same, again and again
+                sizes = [list(each.shape) for each in (tensor, own[name])]
+                raise CheckpointError(
+                    f"{name} is of shape {sizes[0]} in the checkpoint and {sizes[1]} by the recipe; undo the change of "
+                    "recipe.toml"
+                )
             own[name].copy_(tensor)
 
 
@@ -112,15 +120,26 @@ class Checkpoints:
         state = parse_json((path / _STATE).read_text(encoding="utf-8"))
         return Progress(**state["progress"])
 
-    def averaged(self, count: int) -> tuple[dict[str, Tensor], int]:
-        """The mean of the weights of the newest `count` whole checkpoints, or of as many as there are, and how many."""
+    def averaged(self, count: int) -> tuple[dict[str, Tensor], int, int]:
+        """The mean of the weights of the newest `count` whole checkpoints, or of as many as there are; how many those
+        are, and how many damaged ones were passed over, each with a warning."""
+        found: list[Path] = []
+        damaged = 0
         paths = self.paths()
-        paths = [each for each in paths if (self._due(each) or each == paths[-1]) and _damage(each) is None][-count:]
+        for path in reversed([each for each in paths if self._due(each) or each == paths[-1]]):
+            damage = _damage(path)
+            if damage is None:
+                found.insert(0, path)
+            else:
+                damaged += 1
+                warn(f"checkpoint {path.name} is damaged ({damage}) and is left out of the average")
+            if len(found) == count:
+                break
         total: dict[str, Tensor] = {}
-        for path in paths:
+        for path in found:
             for name, tensor in load_file(path / _WEIGHTS).items():
                 total[name] = total[name] + tensor.double() if name in total else tensor.double()
-        return {name: (tensor / len(paths)).float() for name, tensor in total.items()}, len(paths)
+        return {name: (tensor / len(found)).float() for name, tensor in total.items()}, len(found), damaged
 
 
 def first_difference(one: Path, other: Path) -> str | None:

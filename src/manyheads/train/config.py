@@ -85,8 +85,10 @@ class TrainConfig:
         for name, known in (("optimizer", ("adam", "adamw", "muon")), ("schedule", tuple(SCHEDULES))):
             if getattr(self, name) not in known:
                 raise ConfigError(f"train.{name} is '{getattr(self, name)}'; it can be {', '.join(known)}")
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise ConfigError(f"train.learning_rate is {self.learning_rate}; it must be above 0")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ConfigError(f"train.learning_rate is {self.learning_rate}; it must be above 0 and finite")
+        if math.isinf(self.weight_decay):
+            raise ConfigError(f"train.weight_decay is {self.weight_decay}; it must be finite")
         if self.weight_decay and self.optimizer == "adam":
             raise ConfigError(f"train.weight_decay is {self.weight_decay}, but {self.optimizer} has none; use adamw")
         if self.average > self.keep:

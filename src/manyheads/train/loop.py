@@ -19,7 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError, Stopped
+from manyheads.core.log import warn
 from manyheads.ops.device import pick_device
+from manyheads.ops.finite import all_finite
 from manyheads.train.checkpoint import Checkpoints, Progress, load_weights
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss
@@ -57,6 +59,16 @@ class Training:
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep, config.checkpoint_every)
         self.progress = Progress()
 
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What the bits of a run follow from beside its weights and its data; when they change, so do the bits."""
+        found: dict[str, Any] = {"train.seed": self.config.seed, "train.accumulate": self.config.accumulate}
+        found["the version of torch"] = str(torch.__version__)
+        if self.device.type == "cuda":
+            return {**found, "the device": torch.cuda.get_device_name(self.device)}
+        found |= {"the device": "cpu", "the number of threads": torch.get_num_threads()}
+        return {**found, "the instruction set": torch.backends.cpu.get_cpu_capability()}
+
     def fit(self) -> Progress:
         """Trains from the newest checkpoint, or from the start, to the last step."""
         newest = self.checkpoints.newest()
@@ -64,11 +76,13 @@ class Training:
             self.progress = self.checkpoints.load(newest, self.model, self.optimizer)
             for newer in [path for path in self.checkpoints.paths() if path > newest]:
                 shutil.rmtree(newer)  # damaged, and will be made again
+            _warn_of_other(self.progress.conditions, self.conditions, self.progress.step)
         elif self.checkpoints.paths():
             raise CheckpointError(
                 f"every checkpoint in {self.checkpoints.directory} is damaged; start with --overwrite"
             )
         progress, config = self.progress, self.config
+        progress.conditions, self.resumed_at = self.conditions, progress.step
         self.metrics = Metrics(self.run, progress.step)
         self.display = Display(config.steps, progress.step)
         if newest:
@@ -138,7 +152,7 @@ class Training:
         due = step == 1 or step % config.log_every == 0 or step == config.steps  # the first says how long it will take
         logged = due or validate or checkpoint or asked_to_stop
         if logged:
-            values, seconds = self.interval.close(learning_rate(step, config, self.width))
+            values, seconds = self.interval.close(learning_rate(step, config, self.width), self.resumed_at)
             self.progress.seconds += seconds
             self.metrics.add("train", step, values)
             self.display.news(step, values)
@@ -169,22 +183,28 @@ class Training:
         self._save()
         if self.config.average == 1 or self.progress.best is None:
             return
-        weights, count = self.checkpoints.averaged(self.config.average)
+        weights, count, damaged = self.checkpoints.averaged(self.config.average)
         if count == 1:
             return
         load_weights(self.model, weights)
-        which = f"averaged over the last {count} checkpoints up to step {self.progress.step:,}"
+        checkpoints = f"the last {count} {'whole ' if damaged else ''}checkpoints"
+        left_out = f" ({damaged} damaged left out)" if damaged else ""
+        which = f"averaged over {checkpoints} up to step {self.progress.step:,}{left_out}"
         verdicts = "  (kept as the best)", "  (not better, not kept)"
-        if self._is_best("average", f"average of the last {count} checkpoints", which, verdicts):
+        if self._is_best("average", f"average of {checkpoints}", which, verdicts):
             # The run goes on from its own weights, but only what is better than the average replaces it.
             load_weights(self.model, self.checkpoints.averaged(1)[0])
             self._save()
 
     def _is_best(self, kind: str, what: str, which: str, verdicts: tuple[str, str]) -> bool:
         """Validates the model, and keeps it if no other was as good; the verdicts are what a person is told of that."""
+        self._refuse_spoilt_weights()
         self.model.eval()
         with torch.inference_mode(), torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
             scores = self.job.validate(self.model)
+        for name, value in scores.items():
+            if not math.isfinite(value):
+                raise self._diverged(f"the validation's {name} is {value}")
         progress, score = self.progress, self._score(scores)
         better = progress.best is None or score > progress.best
         shown = "  ".join(f"{name} {value:.4g}" for name, value in scores.items())
@@ -212,7 +232,17 @@ class Training:
         return out
 
     def _save(self) -> None:
+        self._refuse_spoilt_weights()
         self.checkpoints.save(self.model, self.optimizer, self.progress)
+
+    def _refuse_spoilt_weights(self) -> None:
+        for name, tensor in self.model.state_dict().items():
+            if not all_finite(tensor):
+                raise self._diverged(f"{name} has weights that are not finite numbers")
+
+    def _diverged(self, what: str) -> ManyheadsError:
+        step = self.progress.step
+        return _diverged(what, step, learning_rate(step, self.config, self.width), step == self.resumed_at)
 
 
 class _LogInterval:
@@ -228,17 +258,13 @@ class _LogInterval:
         self.norms.append(norm)
         self.tokens += tokens
 
-    def close(self, rate: float) -> tuple[dict[str, float], float]:
+    def close(self, rate: float, resumed_at: int) -> tuple[dict[str, float], float]:
         """Means over the window, and its seconds; a loss that is not a number stops the run, with the likely cause."""
         losses, norms = torch.stack(self.losses).tolist(), torch.stack(self.norms).tolist()
         for step, loss, norm in zip(self.steps, losses, norms):
             if not math.isfinite(loss) or not math.isfinite(norm):
                 what = "loss" if not math.isfinite(loss) else "gradient"
-                raise ManyheadsError(
-                    f"the {what} is not a finite number at step {step} (learning rate {rate:.2e}): the learning rate "
-                    "is most likely too high or the warm-up too short; lower train.learning_rate or raise train.warmup "
-                    "and go on from the last checkpoint with --resume"
-                )
+                raise _diverged(f"the {what} is not a finite number", step, rate, 0 < resumed_at == step - 1)
         seconds = time.perf_counter() - self.opened
         values = {
             "loss": sum(losses) / len(losses),
@@ -247,6 +273,26 @@ class _LogInterval:
             "tokens_per_second": self.tokens / seconds,
         }
         return values, seconds
+
+
+def _diverged(what: str, step: int, rate: float, from_checkpoint: bool) -> ManyheadsError:
+    """What stops a run whose numbers are none any more, with the likely cause and the way out."""
+    way = "go on from the last checkpoint with --resume"
+    if from_checkpoint:
+        way = "go on with --resume once you have removed the last checkpoint, which had diverged already"
+    return ManyheadsError(
+        f"{what} at step {step} (learning rate {rate:.2e}): the learning rate is most likely too high or the warm-up "
+        f"too short; lower train.learning_rate or raise train.warmup and {way}"
+    )
+
+
+def _warn_of_other(before: dict[str, Any], now: dict[str, Any], step: int) -> None:
+    """Tells of what is not as it was when a run was saved, without which it goes on bit for bit."""
+    other = [
+        f"{name} was {before[name]} and is {now[name]} now" for name in now if before.get(name, now[name]) != now[name]
+    ]
+    if other:
+        warn(f"{', '.join(other)}: the run goes on from step {step}, but not bit for bit as it would have")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from manyheads.core.files import parse_json, write_atomically
-from manyheads.core.log import disarmed, say
+from manyheads.core.log import disarmed, say, warn
 
 
 class Metrics:
@@ -17,8 +17,12 @@ class Metrics:
         self.path = run / "metrics.jsonl"
         if self.path.exists():
             # Records after the checkpoint we go on from will be made again.
-            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            write_atomically(self.path, "".join(line for line in lines if _step_of(line) <= since))
+            lines = self.path.read_bytes().splitlines(keepends=True)
+            steps = [_step_of(line) for line in lines]
+            if None in steps[:-1]:  # the last may have been cut off by a power cut
+                warn(f"{self.path}: line {steps.index(None) + 1} cannot be read; what cannot is left out")
+            kept = [line for line, step in zip(lines, steps) if step is not None and step <= since]
+            write_atomically(self.path, b"".join(kept))
         self.file = self.path.open("a", encoding="utf-8")
         self.board = None
         try:
@@ -42,11 +46,12 @@ class Metrics:
             self.board.close()
 
 
-def _step_of(line: str) -> float:
+def _step_of(line: bytes) -> float | None:
+    """The step that a record is of; None where it is damaged."""
     try:
-        return parse_json(line)["step"]
+        return float(parse_json(line)["step"])
     except (ValueError, KeyError, TypeError):
-        return float("inf")  # a line that was cut off by a power cut
+        return None
 
 
 class Display:

@@ -89,6 +89,14 @@ def test_opening_a_store_does_not_read_it(tmp_path):
     assert store.part(5, count)["ids"][count - 8 :].tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize("wrong", [[1, 2, 3], [0, 2, 4], [0, 4, 3], [0, -1, 3]])
+def test_rows_that_do_not_lie_end_to_end_are_an_error(tmp_path, wrong):
+    Store({"ids": Ragged.of([[5, 6], [7]])}).save(tmp_path)
+    np.array(wrong, dtype=np.int64).tofile(tmp_path / "ids.offsets")
+    with pytest.raises(DataError, match=r"not a whole store \(ids.offsets do not go from 0 to 3, .*; build it again"):
+        Store.open(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["ids.values", "ids.offsets", "number.values", "store.json"])
 def test_a_damaged_store_is_an_error(tmp_path, name):
     Store(columns()).save(tmp_path / "store")

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from helpers import encoder_tokenizer, language_tokenizer, translation_tokenizer
+from helpers import encoder_tokenizer, language_tokenizer, translation_tokenizer, unsealed
 
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
@@ -43,6 +43,6 @@ def directories(tmp_path_factory):
 @pytest.fixture
 def copied(directories, tmp_path):
     def copy(name):
-        return shutil.copytree(directories / name, tmp_path / name)
+        return unsealed(shutil.copytree(directories / name, tmp_path / name))
 
     return copy

@@ -1,15 +1,18 @@
 """Model directories: whatever is wrong with one is a sentence that says what to do."""
 
 import json
+import re
+import shutil
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import changed, config_of, language_tokenizer
+from helpers import changed, config_of, language_tokenizer, rewritten
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from manyheads.core.checksums import CHECKSUMS
 from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.interop.directory import ENCODERS, FAMILIES, Family, load_model, save_model
 from manyheads.interop.weights import Undrawn, own_views, read_into
@@ -26,6 +29,7 @@ LANGUAGE = (GPT, Llama)
 DECODERS = (DecoderClassifier,)
 CLASSIFIERS = (DecoderClassifier, BertClassifier)
 NAMES = ["translator", "gpt", "llama", "own", "classifier", "encoder", "tagger"]
+MODELS = ("translator", "gpt", "llama", "own", "classifier", "encoder", "masked", "tagger")
 ENCODING = ("encoder", "masked", "bert classifier", "tagger", "answerer")
 
 
@@ -262,6 +266,62 @@ def test_a_pickle_is_refused(copied, name):
 def test_others_may_read_the_weights_if_they_may_read_the_config(directories):
     modes = {(directories / "gpt" / name).stat().st_mode for name in ("config.json", "model.safetensors")}
     assert len(modes) == 1
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", MODELS)
+def test_weights_that_are_not_finite_are_neither_read_nor_saved(copied, tmp_path, name, number):
+    directory = copied(name)
+    model, tokenizer = load_model(directory)
+    spoilt = max(load_file(directory / "model.safetensors").items(), key=lambda each: each[1].numel())[0]
+
+    def spoil(tensors):
+        tensors[spoilt][-1, -2] = number
+        return tensors
+
+    with pytest.raises(CheckpointError, match=rf"{re.escape(spoilt)} holds numbers that are not finite \(NaN or inf"):
+        load_model(rewritten(directory, spoil))
+    with torch.no_grad():
+        max(model.parameters(), key=torch.numel)[-1, -2] = number
+    with pytest.raises(CheckpointError, match=r"holds numbers that are not finite .* it is not saved"):
+        save_model(tmp_path / "new", model, tokenizer, "")
+    assert not (tmp_path / "new").exists()
+
+
+def test_large_weights_whose_sum_is_not_finite_are_read(copied):
+    directory = rewritten(copied("gpt"), lambda tensors: {name: t.fill_(3e38) for name, t in tensors.items()})
+    assert next(load_model(directory)[0].parameters())[0, 0].item() == pytest.approx(3e38)
+
+
+def test_a_change_in_any_file_but_the_card_is_recognised(directories, tmp_path):
+    for name in MODELS:
+        directory = shutil.copytree(directories / name, tmp_path / name)
+        (directory / "README.md").write_text("what people write")
+        (directory / "notes.txt").touch()
+        load_model(directory)
+        names = [path.name for path in directory.iterdir() if path.name not in ("README.md", "notes.txt")]
+        assert {"config.json", "model.safetensors", "tokenizer.json", CHECKSUMS} <= set(names)
+        for file in (directory / each for each in names):
+            content = file.read_bytes()
+            for other in (content[:-2] + bytes([content[-2] ^ 1]) + content[-1:], content[:9], None):
+                file.unlink() if other is None else file.write_bytes(other)
+                if file.name == CHECKSUMS and other is None:
+                    load_model(directory)  # as from elsewhere
+                    continue
+                with pytest.raises(
+                    CheckpointError, match=rf"({CHECKSUMS} if you changed it|{CHECKSUMS} is damaged|no c)"
+                ):
+                    load_model(directory)
+            file.write_bytes(content)
+
+
+@pytest.mark.parametrize("line", ["", "x", "0" * 64 + "  ../gpt/config.json", "0" * 64 + "  /etc/hosts", "\xff"])
+def test_checksums_that_are_none_or_of_files_elsewhere_are_refused(directories, tmp_path, line):
+    directory = shutil.copytree(directories / "gpt", tmp_path / "gpt")
+    with (directory / CHECKSUMS).open("a", encoding="latin-1") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(CheckpointError, match=rf"{CHECKSUMS} is damaged; remove it if all other files are known"):
+        load_model(directory)
 
 
 @pytest.mark.parametrize("name", ["classifier", "bert classifier"])

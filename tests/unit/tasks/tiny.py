@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from helpers import encoder_tokenizer, language_tokenizer, randomised, translation_tokenizer
+from helpers import encoder_tokenizer, language_tokenizer, randomised, translation_tokenizer, unsealed
 from torch import nn
 
 from manyheads.interop.directory import save_model
@@ -90,4 +90,4 @@ def ready(name: str, **changes) -> Any:
 
 def saved(directory: Path, model: nn.Module) -> Path:
     save_model(directory, model.eval(), tokenizer_of(model), "# A model\n")
-    return directory
+    return unsealed(directory)

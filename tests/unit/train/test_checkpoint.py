@@ -158,7 +158,15 @@ def test_what_a_killed_run_left_is_no_checkpoint_and_goes_away(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"step-0000000{step}" for step in (1, 2, 4)]
 
 
-def test_averages_are_means_of_the_newest_whole_ones(tmp_path):
+def test_weights_of_other_sizes_are_refused_by_name_also_those_that_could_be_repeated():
+    for shape in ((4,), (1,)):
+        with pytest.raises(CheckpointError, match=r"kept is of shape \[.\] in the checkpoint and \[2\] by the recipe"):
+            load_weights(Tied(), weights_of(Tied()) | {"kept": torch.rand(shape)})
+
+
+def test_averages_are_means_of_the_newest_whole_ones_and_damaged_ones_are_told_of(tmp_path, monkeypatch):
+    warnings = []
+    monkeypatch.setattr(checkpoint, "warn", warnings.append)
     checkpoints = Checkpoints(tmp_path, 9, 1)
     models = []
     for step in (1, 2, 3, 4):
@@ -168,12 +176,15 @@ def test_averages_are_means_of_the_newest_whole_ones(tmp_path):
     third = checkpoints.paths()[2] / "optimizer.safetensors"
     third.write_bytes(flipped(third.read_bytes()))
     expected = (models[1].first.weight + models[3].first.weight) / 2
-    averaged, count = checkpoints.averaged(2)
-    assert count == 2
+    averaged, count, damaged = checkpoints.averaged(2)
+    assert (count, damaged) == (2, 1)
+    told = "checkpoint step-00000003 is damaged (optimizer.safetensors does not match its checksum)"
+    assert warnings == [f"{told} and is left out of the average"]
     assert_close(averaged["first.weight"], expected.detach())
     assert averaged["first.weight"].dtype == torch.float32
     load_weights(models[0], averaged)
     assert_close(checkpoints.averaged(1)[0], weights_of(models[3]))
+    assert checkpoints.averaged(9)[1:] == (3, 1)
 
 
 def test_the_first_difference_is_named_to_the_bit(tmp_path):

@@ -10,8 +10,8 @@ from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError, 
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.ops.device import pick_device
-from manyheads.train import checkpoint
-from manyheads.train.checkpoint import Checkpoints, first_difference, weights_of
+from manyheads.train import checkpoint, loop, progress
+from manyheads.train.checkpoint import Checkpoints, Progress, first_difference, weights_of
 from manyheads.train.config import TrainConfig
 from manyheads.train.loop import Training, run_is_new
 from manyheads.train.objectives import Loss, translation_loss
@@ -212,6 +212,39 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(tmp_path):
         spoilt.fit()
 
 
+@pytest.mark.parametrize("rate", [1e38, 1e30])
+def test_weights_that_are_spoilt_are_neither_kept_nor_saved(tmp_path, rate):
+    """Those of the first rate are not finite, those of the second only what comes of them."""
+    work = Work()
+    train = training(tmp_path, work, learning_rate=rate, steps=1, warmup=1, best_by="loss")
+    if rate == 1e38:
+        train.job.validate = lambda model: {"loss": 0.5}  # of which nothing is seen here
+    said = "has weights that are not finite numbers" if rate == 1e38 else "the validation's loss is nan"
+    with pytest.raises(ManyheadsError, match=rf"{said} at step 1 .* lower train\.learning_rate .* with --resume$"):
+        train.fit()
+    assert [event[0] for event in work.events] == ["loss"]
+    assert ends(tmp_path) == [None]
+    assert records(tmp_path, "valid") == []
+
+
+def test_a_score_that_is_no_number_is_never_the_best(tmp_path):
+    work = Work(scores=[0.9, float("nan")])
+    with pytest.raises(ManyheadsError, match="the validation's loss is nan at step 4 "):
+        training(tmp_path, work, valid_every=2, best_by="loss").fit()
+    assert [event[1] for event in work.events if event[0] == "keep"] == ["after step 2"]
+    assert ends(tmp_path) == [None]
+
+
+def test_where_the_checkpoint_itself_had_diverged_the_way_out_is_to_remove_it(tmp_path):
+    training(tmp_path, steps=8).fit()
+    spoilt = training(tmp_path)
+    with torch.no_grad():
+        spoilt.model.encoder.embedding.weight.fill_(1e38)
+    Checkpoints(tmp_path / "checkpoints", 9, 1).save(spoilt.model, spoilt.optimizer, Progress(step=9))
+    with pytest.raises(ManyheadsError, match=r"at step 10 .* once you have removed the last checkpoint, which had"):
+        training(tmp_path).fit()
+
+
 def test_the_best_model_is_kept_and_waiting_ends_early(tmp_path):
     work = Work(scores=[0.9, 0.5, 0.7, 0.6, 0.1])
     progress = training(tmp_path, work, valid_every=2, patience=2, best_by="loss").fit()
@@ -226,6 +259,40 @@ def test_the_best_model_is_kept_and_waiting_ends_early(tmp_path):
 def test_a_score_that_validation_does_not_give_is_refused_in_a_sentence(tmp_path):
     with pytest.raises(ConfigError, match=r"train\.best_by is bleu, but validation gives loss; choose one of them"):
         training(tmp_path, Work(scores=[0.9, 0.5])).fit()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, []),
+        ({"steps": 6, "learning_rate": 0.02}, []),
+        ({"seed": 4}, ["train.seed was 3 and is 4 now"]),
+        ({"accumulate": 2}, ["train.accumulate was 1 and is 2 now"]),
+        ({"threads": 7}, ["the number of threads was {} and is 7 now"]),
+        ({"instructions": "DEFAULT"}, ["the instruction set was {} and is DEFAULT now"]),
+        ({"torch": "2.0.1"}, ["the version of torch was {} and is 2.0.1 now"]),
+    ],
+)
+def test_what_makes_other_bits_is_told_when_a_run_goes_on(tmp_path, monkeypatch, changes, told):
+    warnings, told = [], told.copy()
+    training(tmp_path, steps=4).fit()
+    monkeypatch.setattr(loop, "warn", warnings.append)
+    machine = {
+        "threads": (torch, "get_num_threads", lambda: 7),
+        "instructions": (torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT"),
+        "torch": (torch, "__version__", "2.0.1"),
+    }
+    for name in machine.keys() & changes:
+        place, attribute, value = machine[name]
+        now = getattr(place, attribute)
+        told = [each.format(now() if callable(now) else now) for each in told]
+        monkeypatch.setattr(place, attribute, value)
+    settings = {name: value for name, value in changes.items() if name not in machine}
+    end = "the run goes on from step 4, but not bit for bit as it would have"
+    training(tmp_path, **{"steps": 5, **settings}).fit()
+    assert warnings == [f"{each}: {end}" for each in told]
+    training(tmp_path, **{"steps": 7, **settings}).fit()
+    assert len(warnings) == len(told)  # it is told once
 
 
 def test_patience_counts_across_a_stop(tmp_path):
@@ -247,6 +314,22 @@ def test_the_average_is_kept_where_it_is_better_and_only_there(tmp_path):
     assert first_difference(*ends(tmp_path / "better", tmp_path / "worse")) is None
 
 
+def test_an_average_without_a_damaged_checkpoint_says_of_how_many_it_is(tmp_path):
+    work = Work(scores=[0.6, 0.5, 0.4, 0.1])
+    train = training(tmp_path, work, average=4, best_by="loss")
+    save, damage = train._save, tmp_path / "checkpoints" / "step-00000008" / "model.safetensors"
+
+    def saved():
+        save()
+        if train.progress.step == 14 and damage.stat().st_size > 4:
+            damage.write_bytes(b"half")
+
+    train._save = saved
+    train.fit()
+    kept = [event[1] for event in work.events if event[0] == "keep"]
+    assert kept[-1] == "averaged over the last 3 whole checkpoints up to step 14 (1 damaged left out)"
+
+
 def test_a_stop_leaves_no_trace_in_the_average(tmp_path):
     for name, events in (("whole", {}), ("parted", {6: [interrupt]})):
         try:
@@ -256,8 +339,8 @@ def test_a_stop_leaves_no_trace_in_the_average(tmp_path):
             training(tmp_path / name, Work(), average=3, keep=3).fit()
     whole, parted = (Checkpoints(tmp_path / name / "checkpoints", 3, 4) for name in ("whole", "parted"))
     assert [path.name for path in whole.paths()] == [path.name for path in parted.paths()]
-    weights, count = whole.averaged(3)
-    assert count == 3
+    weights, count, damaged = whole.averaged(3)
+    assert (count, damaged) == (3, 0)
     for name, tensor in parted.averaged(3)[0].items():
         assert torch.equal(tensor, weights[name])
 
@@ -281,6 +364,18 @@ def test_metrics_past_the_checkpoint_are_made_again_and_a_cut_line_goes(tmp_path
         resumed.fit()
     assert [each["step"] for each in records(tmp_path)] == [1, 3, 4, 5, 5, 6, 8]
     assert (tmp_path / "metrics.jsonl").read_text() == "".join(before.splitlines(keepends=True)[:7])
+
+
+def test_a_damaged_line_of_metrics_goes_with_a_warning_and_the_run_goes_on(tmp_path, monkeypatch):
+    warnings = []
+    monkeypatch.setattr(progress, "warn", warnings.append)
+    training(tmp_path, steps=6).fit()
+    lines = (tmp_path / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    damaged = (b"\xff" + lines[1], b'{"kind": "train", "step": "three"}\n', b"[" * 200_000 + b"\n")
+    (tmp_path / "metrics.jsonl").write_bytes(b"".join([lines[0], *damaged, *lines[2:]]))
+    training(tmp_path, steps=6).fit()
+    assert (tmp_path / "metrics.jsonl").read_bytes() == b"".join([lines[0], *lines[2:]])
+    assert warnings == [f"{tmp_path / 'metrics.jsonl'}: line 2 cannot be read; what cannot is left out"]
 
 
 def test_metrics_hold_what_a_person_asks_for(tmp_path):

@@ -116,6 +116,8 @@ def test_frozen_blocks_leave_nothing_to_muon():
         ({"schedule": "step"}, "train.schedule is 'step'; it can be inverse_sqrt, cosine, constant"),
         ({"learning_rate": 0.0}, "train.learning_rate is 0.0; it must be above 0"),
         ({"learning_rate": float("nan")}, "train.learning_rate is nan"),
+        ({"learning_rate": float("inf")}, "train.learning_rate is inf; it must be above 0 and finite"),
+        ({"optimizer": "adamw", "weight_decay": float("inf")}, "train.weight_decay is inf; it must be finite"),
         ({"clip": -1.0}, "train.clip is -1.0; it must be at least 0"),
         ({"patience": -1}, "train.patience is -1"),
         ({"seed": -1}, "train.seed is -1"),

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.ragged import Store
@@ -75,6 +75,8 @@ class Translation(Task):
     def open(self, directory: Path) -> None:
         self.train = Store.open(directory / "train")
         pairs = list(read_pairs(pairs=[directory / "valid.jsonl"]))
+        if not pairs:
+            raise DataError(f"{directory / 'valid.jsonl'} is empty; copy it back or start anew with --overwrite")
         self.references = [target for _, target in pairs]
         self.sources = self.processor.encode([source for source, _ in pairs])
         self.valid = pair_store(self.sources, self.processor.encode(self.references))
