@@ -1,7 +1,6 @@
 """One way for every task to resolve a recipe, train by it and go on with a run."""
 
-import shutil
-from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +8,16 @@ from typing import Any
 import torch
 
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
-from manyheads.core.errors import ConfigError, ManyheadsError
-from manyheads.core.files import directory_written_atomically, recover_directory, write_atomically
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import directory_written_atomically, folder_made, settle_directory, write_atomically
+from manyheads.core.locks import locked, staying
 from manyheads.core.log import say
+from manyheads.interop.directory import MODEL_FILE
 from manyheads.ops.device import pick_device
+from manyheads.tasks.run_directory import RECIPE, prepared_aside, recipe_file, run_is_new, take_over
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
 from manyheads.train.checkpoint import Checkpoints, Progress
-from manyheads.train.loop import Training, run_is_new
+from manyheads.train.loop import Training
 
 MAY_DIFFER = ("dropout", "attention_dropout", "inner_dropout")  # of a pre-trained model's sizes
 
@@ -51,7 +53,7 @@ def resolve(
 
 def resolve_again(run: Path, name: str, assignments: tuple[str, ...] = ()) -> Any:
     """The recipe of a run that goes on; of it only how it is trained may be changed."""
-    table = _read_recipe(run / "recipe.toml", name)
+    table = _read_recipe(recipe_file(run), name)
     recipe = updated(task_of(name).blank(table), table)
     changed = assigned(recipe, assignments)
     for section in fields(recipe):
@@ -70,9 +72,20 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
         raise ConfigError(f"train.best_by is {recipe.train.best_by}, which is not for this task; use {known}")
     _refuse_impossible_sizes(task)
     task.check()
-    begun = resume and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
+    with folder_made(run), locked(run), staying(run):
+        return _train(task, device, resume=resume, overwrite=overwrite)
+
+
+def _train(task: Task, device: torch.device, *, resume: bool, overwrite: bool) -> Progress:
+    run, recipe = task.run, task.recipe
+    take_over(run)
+    new = run_is_new(run, resume=resume, overwrite=overwrite)
+    begun = not new and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
     body, processor = task.pre_trained(begun=begun)
-    _begin_run(run, recipe, lambda: prepare(task, processor), resume=resume, overwrite=overwrite)
+    with prepared_aside(run) if new else nullcontext(run) as directory:
+        prepare(task, directory, processor)
+        write_atomically(directory / RECIPE, to_toml(recipe))
+    settle_directory(run / "model", MODEL_FILE)
     torch.manual_seed(recipe.train.seed)
     model = task.build(body)
     count = sum(each.numel() for each in model.parameters())
@@ -93,49 +106,21 @@ def _refuse_impossible_sizes(task: Task) -> None:
         task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes)
 
 
-def prepare(task: Task, processor: Any = None) -> None:
+def prepare(task: Task, directory: Path, processor: Any = None) -> None:
     """Makes stored rows of the run's files, with a processor for them; a run that goes on finds both.
 
-    They are in `run/tokenizer` and `run/data`, each there only when it is whole.
+    They are in `tokenizer` and `data`, each there only when it is whole.
     """
-    own, directory = task.run / "tokenizer", task.run / "data"
-    if not directory.exists():
+    own, data = directory / "tokenizer", directory / "data"
+    if not data.exists():
         examples = task.read()
         task.processor = processor or task.train_processor(examples)
         with directory_written_atomically(own) as unfinished:
             task.processor.save(unfinished, getattr(task.recipe.model, "context", None))
-        with directory_written_atomically(directory) as unfinished:
+        with directory_written_atomically(data) as unfinished:
             task.store(examples, unfinished)
     task.processor = task.Processor.load(own)
-    task.open(directory)
-
-
-def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: bool, overwrite: bool) -> None:
-    """Makes or finds the run directory, writes the recipe into it and prepares its data.
-
-    Data that cannot be prepared leaves everything as it was, so that the same command can be given again.
-    """
-    new = run_is_new(run, resume=resume, overwrite=overwrite)
-    previous = run.with_name(f"{run.name}.previous")
-    if overwrite and run.exists():
-        shutil.rmtree(previous, ignore_errors=True)
-        run.rename(previous)
-    made = [folder for folder in run.parents if not folder.exists()]
-    run.mkdir(parents=True, exist_ok=True)
-    recover_directory(run / "model")
-    write_atomically(run / "recipe.toml", to_toml(recipe))
-    try:
-        prepare()
-    except ManyheadsError:
-        if new:
-            shutil.rmtree(run)
-            for folder in made:
-                folder.rmdir()
-            if previous.exists():
-                previous.rename(run)
-        raise
-    if overwrite:
-        shutil.rmtree(previous, ignore_errors=True)
+    task.open(data)
 
 
 def _read_recipe(file: Path | None, task: str) -> dict[str, Any]:
