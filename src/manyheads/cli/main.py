@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -120,5 +121,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         foreign = isinstance(error, OSError)
         told = f"{error.filename or 'a file'}: {error.strerror} (more with --debug)" if foreign else error
-        print(f"manyheads: {told}", file=sys.stderr)
+        with suppress(OSError):  # of a terminal that was closed
+            print(f"manyheads: {told}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))

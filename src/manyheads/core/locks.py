@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,23 +46,29 @@ def _taken(path: Path) -> int:
         os.close(file)  # whoever had it removed it after we had opened it
 
 
+def stays(directory: Path) -> Callable[[], None]:
+    """A check that a directory is still where it is now."""
+    before = directory.stat()
+
+    def check() -> None:
+        if not _is(directory, before):
+            raise CheckpointError(
+                f"{directory} was renamed or removed while it was in use; put it back, or go on with it where it is now"
+            )
+
+    return check
+
+
 @contextmanager
 def staying(directory: Path) -> Iterator[None]:
     """Says so where a directory did not stay where it was, which else ends in all kinds of errors."""
-    before = directory.stat()
+    check = stays(directory)
     try:
         yield
     except Exception:
-        _refuse_another(directory, before)
+        check()
         raise
-    _refuse_another(directory, before)
-
-
-def _refuse_another(directory: Path, before: os.stat_result) -> None:
-    if not _is(directory, before):
-        raise CheckpointError(
-            f"{directory} was renamed or removed while it was in use; put it back, or go on with it where it is now"
-        )
+    check()
 
 
 def _is(path: Path, known: os.stat_result) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from manyheads.core.configs import read_toml
-from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.core.errors import ConfigError
 from manyheads.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -252,8 +252,6 @@ class Task:
         """Saves the best model so far."""
         from manyheads.interop.directory import save_model
 
-        if not self.run.exists():  # and is not made again
-            raise CheckpointError(f"{self.run}, the run directory, is not there any more")
         save_model(self.run / "model", model, self.processor, self.card(which, scores))
 
 

@@ -212,6 +212,7 @@ class Training:
         return out
 
     def _save(self) -> None:
+        self.metrics.sync()
         self.checkpoints.save(self.model, self.optimizer, self.progress)
 
 
