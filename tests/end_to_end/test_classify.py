@@ -12,6 +12,7 @@ import torch
 from helpers import randomised
 from torch.testing import assert_close
 
+from manyheads.core.files import beside
 from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
 from manyheads.models.transformer import Transformer, TransformerConfig
@@ -403,7 +404,7 @@ def test_a_run_killed_while_it_wrote_its_first_checkpoint_begins_with_the_pre_tr
     for run in ("whole", "killed"):
         assert called(*flags, "--model", tmp_path / "bert", "--out", tmp_path / run, "--set", *SETTINGS, *few).code == 0
     for path in (tmp_path / "killed" / "checkpoints").iterdir():
-        path.rename(path.with_name(f"{path.name}.unfinished"))
+        path.rename(beside(path, "unfinished"))
     taught("classify", tmp_path / "killed", "--resume")
     assert newest_difference(tmp_path / "whole", tmp_path / "killed") is None
 

@@ -422,7 +422,7 @@ def test_a_text_that_is_not_utf_8(models):
     [
         ("three", "small", "three is not a head; write layer.head, such as 0.3, or cross.0.3 of a translator"),
         ("0.1 2.0", "small", "there is no layer 2; the model has 2, counted from 0"),
-        ("0.1", "file", "file exists already; give another --out"),
+        ("0.1", "file", "file exists already; name another directory"),
         ("0.1", "file/small", "file/small could not be"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from manyheads.core.errors import CheckpointError
+from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.interop.directory import load_model
 from manyheads.interop.llama2c import convert_llama2c, read_llama2c, read_llama2c_tokenizer
 from manyheads.models.llama import Llama
@@ -245,6 +245,19 @@ def test_from_the_command_line(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert load_model(tmp_path / "out")[0].config.width == SIZES["width"]
     write_tokenizer(words, pieces=PIECES[:-1])
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "do not belong together" in done.stderr
+    for out, said in ((tmp_path / "no" / "where", "do not belong together"), (tmp_path / "out", "exists already")):
+        done = subprocess.run([*command[:-1], out], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert said in done.stderr
+    assert not (tmp_path / "no").exists()
+
+
+def test_what_is_there_already_is_not_replaced(tmp_path):
+    model, words = write_model(tmp_path / "model.bin", shared=True), write_tokenizer(tmp_path / "tokenizer.bin")
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "thesis.tex").write_text("years")
+    with pytest.raises(ConfigError, match="papers exists already; name another directory"):
+        convert_llama2c(model, words, tmp_path / "papers")
+    assert (tmp_path / "papers" / "thesis.tex").read_text() == "years"
+    convert_llama2c(model, words, tmp_path / "new" / "model")
+    assert load_model(tmp_path / "new" / "model")[0].config.width == SIZES["width"]

@@ -4,6 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -124,5 +125,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         foreign = isinstance(error, OSError)
         told = f"{error.filename or 'a file'}: {error.strerror} (more with --debug)" if foreign else error
-        print(disarmed(f"manyheads: {told}"), file=sys.stderr)
+        with suppress(OSError):  # of a terminal that was closed
+            print(disarmed(f"manyheads: {told}"), file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2))

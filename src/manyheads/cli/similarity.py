@@ -52,19 +52,14 @@ def embed(
 @contextmanager
 def _opened(out: Path | None) -> Iterator[BinaryIO]:
     """Standard output as bytes, or a file that is there only when it is whole."""
-    from manyheads.core.files import TEMPORARY
+    from manyheads.core.files import written_atomically
 
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    unfinished = out.with_name(out.name + TEMPORARY)
-    try:
-        with unfinished.open("wb") as file:
-            yield file
-        unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with written_atomically(out) as file:
+        yield file
 
 
 def similar(

@@ -49,7 +49,7 @@ def training(name: str) -> Any:
         from manyheads.core.errors import ConfigError, Stopped
         from manyheads.core.log import say
         from manyheads.tasks.run import resolve, resolve_again, train
-        from manyheads.train.loop import run_is_new
+        from manyheads.tasks.run_directory import run_is_new
 
         chosen, assignments = set_only(given), tuple(set_ or ())
         flags = {

@@ -3,15 +3,22 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from manyheads.core.errors import ConfigError
 
-TEMPORARY = ".unfinished"
+TEMPORARY = re.compile(r"\..*manyheads-(unfinished|previous|prepared|lock)")
+"""The names of what is there only for a while: hidden, and such as nobody gives to a file of their own."""
+
+
+def beside(path: Path, what: str) -> Path:
+    """What lies beside a path for a while, as its `unfinished` successor or the `previous` one."""
+    return path.with_name(f".{path.name}.manyheads-{what}")
 
 
 def refuse_unwritable(path: Path) -> None:
@@ -23,6 +30,12 @@ def refuse_unwritable(path: Path) -> None:
         raise ConfigError(f"{path} cannot be written: there is no folder {path.parent}")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise ConfigError(f"{path} cannot be written: permission denied")
+
+
+def refuse_existing(directory: Path) -> None:
+    """What would take the place of something is refused before there is anything to put there."""
+    if os.path.lexists(directory):
+        raise ConfigError(f"{directory} exists already; name another directory")
 
 
 def write_result(path: Path, content: str | bytes) -> None:
@@ -43,11 +56,13 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Replaces a file in one step; readers see the old one or the new one."""
-    temporary = path.with_name(path.name + TEMPORARY)
+@contextmanager
+def written_atomically(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` in one step when the block ends well, and else vanishes."""
+    temporary = beside(path, "unfinished")
     try:
-        temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        with temporary.open("wb") as file:
+            yield file
         sync(temporary)
         temporary.replace(path)
     except BaseException:
@@ -56,11 +71,35 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     sync(path.parent)
 
 
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replaces a file in one step; readers see the old one or the new one."""
+    with written_atomically(path) as file:
+        file.write(content if isinstance(content, bytes) else content.encode("utf-8"))
+
+
 @contextmanager
-def directory_written_atomically(path: Path) -> Iterator[Path]:
-    """Gives a temporary directory that takes the place of `path` when the block ends well, and else vanishes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + TEMPORARY)
+def folder_made(folder: Path) -> Iterator[None]:
+    """Makes a folder and those above it; each that holds nothing when the block ends is removed again."""
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in made:
+            sync(each.parent)
+        yield
+    finally:
+        with suppress(OSError):  # of one that holds something, or was not made
+            for each in made:
+                each.rmdir()
+
+
+@contextmanager
+def directory_written_atomically(path: Path, ours: re.Pattern[str] | None = None) -> Iterator[Path]:
+    """Gives a temporary directory that takes the place of `path` when the block ends well, and else vanishes.
+
+    With `ours`, the names that such a directory has, what else lies in the old one is in the new one too.
+    """
+    finish_replacing(path, ours)
+    temporary = beside(path, "unfinished")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
@@ -71,20 +110,25 @@ def directory_written_atomically(path: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    previous = path.with_name(path.name + ".previous")
     if path.exists():
-        shutil.rmtree(previous, ignore_errors=True)
-        path.rename(previous)
+        path.rename(beside(path, "previous"))
     temporary.rename(path)
     sync(path.parent)
-    shutil.rmtree(previous, ignore_errors=True)
+    finish_replacing(path, ours)
 
 
-def recover_directory(path: Path) -> None:
-    """Puts a directory back that was being replaced when the machine stopped between two renames."""
-    previous = path.with_name(path.name + ".previous")
-    if previous.exists() and not path.exists():
+def finish_replacing(path: Path, ours: re.Pattern[str] | None = None) -> None:
+    """Ends what was interrupted while a directory was being replaced: the old one comes back, or goes for good."""
+    previous = beside(path, "previous")
+    if not previous.exists():
+        return
+    if not path.exists():
         previous.rename(path)
+        return
+    for each in previous.iterdir():
+        if ours and not ours.fullmatch(each.name) and not (path / each.name).exists():
+            each.rename(path / each.name)
+    shutil.rmtree(previous, ignore_errors=True)
 
 
 def parse_json(text: str | bytes) -> Any:

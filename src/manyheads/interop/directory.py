@@ -1,9 +1,12 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -12,7 +15,7 @@ from torch import Tensor, nn
 from manyheads.core.checksums import files_under, refuse_changed, write_checksums
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError, ManyheadsError
-from manyheads.core.files import directory_written_atomically
+from manyheads.core.files import beside, directory_written_atomically, folder_made
 from manyheads.interop import sentence
 from manyheads.interop.bert import BertNames
 from manyheads.interop.config_json import KEY, PRUNED, read_extra_fields, remove_again, removed_heads
@@ -106,13 +109,16 @@ FAMILIES = (
     ),
 )
 ENCODERS = tuple(FAMILIES[-1].kinds)
+MODEL_FILE = re.compile(r"[\w.-]+\.(json|safetensors)|README\.md|manyheads\.sha256|\d_[A-Z]\w+(/config\.json)?")
+"""What lies in a model directory; whatever else does is somebody's own and stays when the model is replaced."""
+_TRIES = 100  # to read a model that is being replaced again and again
 
 
 def save_model(directory: Path, model: nn.Module, processor: Processor, card: str) -> None:
     """Writes the whole directory or nothing: a model as published under its foreign type, a variant under our own."""
     longest = getattr(model, "longest", None) or getattr(model.config, "context", None)
     try:
-        with directory_written_atomically(directory) as temporary:
+        with folder_made(directory.parent), directory_written_atomically(directory, MODEL_FILE) as temporary:
             processor.save(temporary, length=longest)
             _write_model(temporary, model, processor)
             write_checksums(temporary, files_under(temporary))
@@ -147,6 +153,37 @@ def in_files(model: nn.Module) -> tuple[Foreign, dict[str, Any], dict[str, Tenso
     return family.foreign, {**config, **({PRUNED: removed} if removed else {})}, tensors
 
 
+_How = ParamSpec("_How")
+_Read = TypeVar("_Read")
+
+
+def _of_one_model(read: Callable[Concatenate[Path, _How], _Read]) -> Callable[Concatenate[Path, _How], _Read]:
+    """Reads again where training has replaced the model meanwhile: no file is missing, and none of another model."""
+
+    def place(directory: Path) -> tuple[Any, ...] | None:
+        try:
+            found = find_model(directory)
+            return found, found.stat().st_ino, found.stat().st_mtime_ns
+        except (ManyheadsError, OSError):
+            return None
+
+    @wraps(read)
+    def steadily(directory: Path, *arguments: _How.args, **options: _How.kwargs) -> _Read:
+        for left in reversed(range(_TRIES)):
+            before = place(directory)
+            try:
+                found = read(directory, *arguments, **options)
+                if place(directory) == before:
+                    return found
+            except (ManyheadsError, OSError):
+                if not left or place(directory) == before:
+                    raise
+        raise CheckpointError(f"{directory} is replaced faster than it can be read; wait until its training has ended")
+
+    return steadily
+
+
+@_of_one_model
 def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[Any, Any]:
     """Opens a model directory, or the model of a run directory: the model, ready to use, and its processor.
 
@@ -182,17 +219,20 @@ def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
     return getattr(model, "body", model), tokenizer
 
 
+@_of_one_model
 def load_embedder(directory: Path) -> tuple[BertEmbedder, EncoderTokenizer]:
     """An encoder with the pooling that a sentence-transformers directory says; any other BERT with the usual one."""
     body, tokenizer = load_encoder(directory)
     return sentence.embedder(_whole(directory), body).eval(), tokenizer
 
 
+@_of_one_model
 def load_as_saved(directory: Path) -> tuple[Any, Any]:
     """A model with all that its directory says of it: a sentence model with its pooling."""
     return (load_embedder if sentence.is_sentence_model(_whole(directory)) else load_model)(directory)
 
 
+@_of_one_model
 def saved_kind(directory: Path) -> type:
     """Which model a directory holds; one that says how texts become vectors, or nothing but an encoder, embeds."""
     if sentence.is_sentence_model(_whole(directory)):
@@ -252,7 +292,8 @@ def _listed(words: Iterable[str]) -> str:
 def find_model(path: Path) -> Path:
     """The model directory that a path means: itself, or `model` inside a run directory."""
     # A model that is being replaced is for a moment only there as the previous one.
-    for candidate in (path, path / "model", path / "model.previous", Path(f"{path.absolute()}.previous")):
+    model = path / "model"
+    for candidate in (path, model, beside(model, "previous"), beside(Path(os.path.abspath(path)), "previous")):
         candidate = sentence.encoder_of(candidate)
         if (candidate / "config.json").is_file():
             return candidate

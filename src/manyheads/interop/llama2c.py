@@ -14,6 +14,7 @@ import torch
 from tokenizers import decoders, models, normalizers, processors
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError
+from manyheads.core.files import refuse_existing
 from manyheads.interop.directory import save_model
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.weights import Undrawn
@@ -157,6 +158,7 @@ def _merges(pieces: list[str], scores: list[float]) -> list[tuple[str, str]]:
 
 def convert_llama2c(model: Path, tokenizer: Path, directory: Path) -> None:
     """Writes a model directory of the type llama out of llama2.c's two files."""
+    refuse_existing(directory)
     read = read_llama2c(model)
     words = LanguageTokenizer(read_llama2c_tokenizer(tokenizer), end="</s>", named={"bos_token": "<s>"})
     if len(words) != read.config.vocabulary:

@@ -7,6 +7,7 @@ from manyheads.core.log import say
 from manyheads.data.sample import sample_corpus
 from manyheads.tasks.inside.look import look_inside
 from manyheads.tasks.run import resolve, resolve_again, train
+from manyheads.tasks.run_directory import recipe_file
 from manyheads.tasks.translate.use import Translator, score
 
 SENTENCE = "the cat danced"
@@ -17,7 +18,7 @@ def demonstrate(run: Path, command: str = "manyheads") -> None:
 
     `command` is what a person types to run manyheads.
     """
-    recipe, resume = resolve("translate"), (run / "recipe.toml").exists()
+    recipe, resume = resolve("translate"), recipe_file(run).exists()
     if resume and resolve_again(run, "translate") != recipe:
         raise ConfigError(f"{run} is another run than a demonstration; give another --out")
     try:

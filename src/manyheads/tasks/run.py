@@ -1,7 +1,6 @@
 """One way for every task to resolve a recipe, train by it and go on with a run."""
 
-import shutil
-from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,16 @@ import torch
 
 from manyheads.core.checksums import files_under, read_checksums, refuse_changed, write_checksums
 from manyheads.core.configs import assigned, read_toml, to_toml, updated
-from manyheads.core.errors import ConfigError, ManyheadsError
-from manyheads.core.files import directory_written_atomically, recover_directory, write_atomically
+from manyheads.core.errors import ConfigError
+from manyheads.core.files import directory_written_atomically, finish_replacing, folder_made, write_atomically
+from manyheads.core.locks import locked, staying
 from manyheads.core.log import say
-from manyheads.interop.directory import in_files
+from manyheads.interop.directory import MODEL_FILE, in_files
 from manyheads.ops.device import pick_device, refuse_beyond_memory
+from manyheads.tasks.run_directory import RECIPE, prepared_aside, recipe_file, run_is_new, take_over
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
 from manyheads.train.checkpoint import Checkpoints, Progress
-from manyheads.train.loop import Training, run_is_new
+from manyheads.train.loop import Training
 
 MAY_DIFFER = ("dropout", "attention_dropout", "inner_dropout")  # of a pre-trained model's sizes
 
@@ -53,8 +54,9 @@ def resolve(
 
 def resolve_again(run: Path, name: str, assignments: tuple[str, ...] = ()) -> Any:
     """The recipe of a run that goes on; of it only how it is trained may be changed."""
-    refuse_changed(run, "recipe.toml", remedy="undo the change and give --set train.… beside --resume instead")
-    table = _read_recipe(run / "recipe.toml", name)
+    file = recipe_file(run)
+    refuse_changed(file.parent, RECIPE, remedy="undo the change and give --set train.… beside --resume instead")
+    table = _read_recipe(file, name)
     recipe = updated(task_of(name).blank(table), table)
     changed = assigned(recipe, assignments)
     for section in fields(recipe):
@@ -73,9 +75,20 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
         raise ConfigError(f"train.best_by is {recipe.train.best_by}, which is not for this task; use {known}")
     _refuse_impossible_sizes(task, device)
     task.check()
-    begun = resume and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
+    with folder_made(run), locked(run), staying(run):
+        return _train(task, device, resume=resume, overwrite=overwrite)
+
+
+def _train(task: Task, device: torch.device, *, resume: bool, overwrite: bool) -> Progress:
+    run, recipe = task.run, task.recipe
+    take_over(run)
+    new = run_is_new(run, resume=resume, overwrite=overwrite)
+    begun = not new and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
     body, processor = task.pre_trained(begun=begun)
-    _begin_run(run, recipe, lambda: prepare(task, processor), resume=resume, overwrite=overwrite)
+    with prepared_aside(run) if new else nullcontext(run) as directory:
+        prepare(task, directory, processor)
+        _write_recipe(directory, to_toml(recipe))
+    finish_replacing(run / "model", MODEL_FILE)
     torch.manual_seed(recipe.train.seed)
     model = task.build(body)
     count = sum(each.numel() for each in model.parameters())
@@ -107,62 +120,34 @@ def _refuse_impossible_sizes(task: Task, device: torch.device) -> None:
     refuse_beyond_memory(count, "parameters in training", size, device, advice)
 
 
-def prepare(task: Task, processor: Any = None) -> None:
+def prepare(task: Task, directory: Path, processor: Any = None) -> None:
     """Makes stored rows of the run's files, with a processor for them; a run that goes on finds both.
 
-    They are in `run/tokenizer` and `run/data`, each there only when it is whole, and as their checksums say.
+    They are in `tokenizer` and `data`, each there only when it is whole, and as their checksums say.
     """
-    own, directory = task.run / "tokenizer", task.run / "data"
-    refuse_changed(task.run, own.name, directory.name, remedy="copy it back or start anew with --overwrite")
-    if not directory.exists():
+    own, data = directory / "tokenizer", directory / "data"
+    refuse_changed(directory, own.name, data.name, remedy="copy it back or start anew with --overwrite")
+    if not data.exists():
         examples = task.read()
         task.processor = processor or task.train_processor(examples)
         with directory_written_atomically(own) as unfinished:
             task.processor.save(unfinished, getattr(task.recipe.model, "context", None))
-        with directory_written_atomically(directory) as unfinished:
+        with directory_written_atomically(data) as unfinished:
             task.store(examples, unfinished)
-    sums = read_checksums(task.run)
-    if "recipe.toml" not in sums:
-        found = files_under(task.run, "recipe.toml", *(() if sums else (own.name, directory.name)))
-        write_checksums(task.run, sorted({*sums, *found}), sums)
     task.processor = task.Processor.load(own)
-    task.open(directory)
+    task.open(data)
 
 
-def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: bool, overwrite: bool) -> None:
-    """Makes or finds the run directory, writes the recipe into it and prepares its data.
-
-    Data that cannot be prepared leaves everything as it was, so that the same command can be given again.
-    """
-    new = run_is_new(run, resume=resume, overwrite=overwrite)
-    previous = run.with_name(f"{run.name}.previous")
-    if overwrite and run.exists():
-        shutil.rmtree(previous, ignore_errors=True)
-        run.rename(previous)
-    made = [folder for folder in run.parents if not folder.exists()]
-    run.mkdir(parents=True, exist_ok=True)
-    recover_directory(run / "model")
-    _write_recipe(run, to_toml(recipe))
-    try:
-        prepare()
-    except ManyheadsError:
-        if new:
-            shutil.rmtree(run)
-            for folder in made:
-                folder.rmdir()
-            if previous.exists():
-                previous.rename(run)
-        raise
-    if overwrite:
-        shutil.rmtree(previous, ignore_errors=True)
-
-
-def _write_recipe(run: Path, text: str) -> None:
-    """Writes the recipe; the checksum of another goes before, and its own comes when the data is found to be whole."""
-    file, sums = run / "recipe.toml", read_checksums(run)
-    if sums and file.read_bytes() != text.encode():
-        write_checksums(run, [name for name in sums if name != file.name], sums)
-    write_atomically(file, text)
+def _write_recipe(directory: Path, text: str) -> None:
+    """Writes the recipe, and checksums of all that a run follows from; a crash may leave none of it, never a wrong one."""
+    sums = read_checksums(directory)
+    if RECIPE in sums and (directory / RECIPE).read_bytes() == text.encode():
+        return
+    known = {name: each for name, each in sums.items() if name != RECIPE}
+    if RECIPE in sums:
+        write_checksums(directory, known, known)
+    write_atomically(directory / RECIPE, text)
+    write_checksums(directory, sorted({RECIPE, *(known or files_under(directory, "tokenizer", "data"))}), known)
 
 
 def _read_recipe(file: Path | None, task: str) -> dict[str, Any]:

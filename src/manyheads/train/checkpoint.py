@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,11 +13,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError
-from manyheads.core.files import directory_written_atomically, parse_json, recover_directory, sha256
+from manyheads.core.files import TEMPORARY, directory_written_atomically, finish_replacing, parse_json, sha256, sync
 from manyheads.core.log import warn
 from manyheads.train.optim import Optimizer, load_optimizer_tensors, optimizer_tensors
 
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_NAME = re.compile(r"step-\d{8,}")
 
 
 @dataclass
@@ -77,6 +79,9 @@ class Checkpoints:
         """Writes a checkpoint beside the others and only then removes the oldest."""
         path = self.directory / f"step-{progress.step:08d}"
         try:
+            if not self.directory.exists():
+                self.directory.mkdir()
+                sync(self.directory.parent)
             with directory_written_atomically(path) as temporary:
                 save_file(weights_of(model), temporary / _WEIGHTS)
                 tensors = {name: t.cpu().contiguous() for name, t in optimizer_tensors(optimizer, model).items()}
@@ -89,20 +94,21 @@ class Checkpoints:
             newest = self.paths()[-1:]
             intact = f"; {newest[0].name} is intact" if newest else ""
             raise CheckpointError(f"checkpoint {path.name} could not be written ({error}){intact}") from error
-        kept = {*[each for each in self.paths() if self._due(each)][-self.keep :], path}
-        for old in self.directory.glob("step-*"):
-            if old not in kept:  # the oldest, and what a killed run left unfinished
-                shutil.rmtree(old)
+        checkpoints = self.paths()
+        kept = {*[each for each in checkpoints if self._due(each)][-self.keep :], path}
+        unfinished = [each for each in self.directory.iterdir() if TEMPORARY.fullmatch(each.name)]  # by a killed run
+        for old in {*checkpoints, *unfinished} - kept:
+            shutil.rmtree(old)
         return path
 
     def _due(self, path: Path) -> bool:
         return int(path.name.removeprefix("step-")) % self.every == 0
 
     def paths(self) -> list[Path]:
-        """Whole or damaged, oldest first."""
-        for previous in self.directory.glob("step-*.previous"):
-            recover_directory(previous.with_suffix(""))
-        return sorted(path for path in self.directory.glob("step-*") if not path.suffix)
+        """Whole or damaged, oldest first; whatever else lies beside them is not ours."""
+        for previous in self.directory.glob(".step-*-previous"):
+            finish_replacing(self.directory / previous.name.split(".")[1])
+        return sorted(path for path in self.directory.glob("step-*") if _NAME.fullmatch(path.name) and path.is_dir())
 
     def newest(self) -> Path | None:
         """The newest checkpoint whose checksums hold, with a warning for each that is passed over."""

@@ -158,7 +158,7 @@ class Training:
             self.display.news(step, values)
         if asked_to_stop:
             self._save()
-            # As the shell expects: 130 after Ctrl-C, 143 after SIGTERM.
+            # As the shell expects: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
             where = self.checkpoints.directory
             raise Stopped(f"stopped after step {step} and saved it in {where}", 128 + asked_to_stop[0])
         if validate:
@@ -233,6 +233,7 @@ class Training:
 
     def _save(self) -> None:
         self._refuse_spoilt_weights()
+        self.metrics.sync()
         self.checkpoints.save(self.model, self.optimizer, self.progress)
 
     def _refuse_spoilt_weights(self) -> None:
@@ -297,8 +298,11 @@ def _warn_of_other(before: dict[str, Any], now: dict[str, Any], step: int) -> No
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """The signals that asked to stop, Ctrl-C or SIGTERM: the first stops after the step, the second at once."""
+    """The signals that asked to stop, Ctrl-C, SIGTERM or SIGHUP: the first stops after the step, the second at once."""
     asked: list[int] = []
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+        numbers.append(signal.SIGHUP)
     previous: dict[int, Any] = {}
 
     def restore() -> None:
@@ -311,23 +315,8 @@ def _stop_signals() -> Iterator[list[int]]:
 
     try:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in numbers:
                 previous[number] = signal.signal(number, remember)
         yield asked
     finally:
         restore()
-
-
-def run_is_new(run: Path, *, resume: bool, overwrite: bool) -> bool:
-    """Whether training starts from nothing; an existing run is never touched without being told to."""
-    if not run.exists() or not any(run.iterdir()):
-        if resume:
-            raise CheckpointError(f"{run} holds no run to go on with; leave --resume away to start one")
-        return True
-    if resume and overwrite:
-        raise CheckpointError("--resume goes on with a run and --overwrite deletes it; give one of them")
-    if not resume and not overwrite:
-        raise CheckpointError(f"{run} exists; go on with --resume, start anew with --overwrite, or give another --out")
-    if not (run / "recipe.toml").exists():
-        raise CheckpointError(f"{run} is not a run directory: it has no recipe.toml; give another --out")
-    return overwrite

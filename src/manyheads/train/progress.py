@@ -1,12 +1,15 @@
 """What a person sees of training, and what stays: a bar or lines, metrics.jsonl, TensorBoard."""
 
 import json
+import os
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-from manyheads.core.files import parse_json, write_atomically
+from manyheads.core.files import parse_json, sync, write_atomically
+from manyheads.core.locks import stays
 from manyheads.core.log import disarmed, say, warn
 
 
@@ -14,7 +17,7 @@ class Metrics:
     """`metrics.jsonl`, a line a record, and the same numbers for TensorBoard where that is installed."""
 
     def __init__(self, run: Path, since: int):
-        self.path = run / "metrics.jsonl"
+        self.path, self.refuse_moved = run / "metrics.jsonl", stays(run)
         if self.path.exists():
             # Records after the checkpoint we go on from will be made again.
             lines = self.path.read_bytes().splitlines(keepends=True)
@@ -24,21 +27,29 @@ class Metrics:
             kept = [line for line, step in zip(lines, steps) if step is not None and step <= since]
             write_atomically(self.path, b"".join(kept))
         self.file = self.path.open("a", encoding="utf-8")
+        sync(run)
         self.board = None
         try:
             from torch.utils.tensorboard import SummaryWriter
 
             self.board = SummaryWriter(str(run / "tensorboard"), purge_step=since + 1)
+            self.board.flush()  # it writes in a thread, whose errors nobody catches
         except ImportError:
             say("TensorBoard is not installed, metrics go to metrics.jsonl alone: pip install 'manyheads[look]'")
 
     def add(self, kind: str, step: int, values: dict[str, float]) -> None:
+        self.refuse_moved()
         self.file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
         self.file.flush()
         if self.board:
             for name, value in values.items():
                 self.board.add_scalar(f"{kind}/{name}", value, step)
             self.board.flush()
+
+    def sync(self) -> None:
+        """Hands the records to the disk: those before a checkpoint are not made again."""
+        self.refuse_moved()
+        os.fsync(self.file.fileno())
 
     def close(self) -> None:
         self.file.close()
@@ -92,11 +103,13 @@ class Display:
 
     def line(self, text: str) -> None:
         """A line that stays, above the bar where there is one."""
-        if self.bar:
-            self.bar.console.print(disarmed(text), markup=False, highlight=False)
-        else:
-            say(text)
+        with suppress(OSError):  # of a terminal that was closed, which is no reason to lose a run
+            if self.bar:
+                self.bar.console.print(disarmed(text), markup=False, highlight=False)
+            else:
+                say(text)
 
     def close(self) -> None:
         if self.bar:
-            self.bar.stop()
+            with suppress(OSError):
+                self.bar.stop()

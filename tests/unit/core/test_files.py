@@ -1,4 +1,5 @@
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -6,10 +7,14 @@ import pytest
 from manyheads.core import files
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import (
+    TEMPORARY,
+    beside,
     directory_written_atomically,
+    finish_replacing,
+    folder_made,
     inner_path,
     parse_json,
-    recover_directory,
+    refuse_existing,
     refuse_unwritable,
     sha256,
     write_atomically,
@@ -49,7 +54,7 @@ def test_a_file_that_fails_to_be_written_stays_as_it_was(tmp_path, monkeypatch, 
     path.write_text("old")
 
     def cut(_):
-        assert (tmp_path / "a.txt.unfinished").read_text() == "new"  # the cut comes in the middle
+        assert (tmp_path / ".a.txt.manyheads-unfinished").read_text() == "new"  # the cut comes in the middle
         raise fault
 
     monkeypatch.setattr(files, "sync", cut)
@@ -88,7 +93,7 @@ def test_a_result_that_has_no_place_is_refused_with_why(tmp_path, monkeypatch, r
 
 
 def test_a_directory_takes_the_place_of_the_old_one_as_a_whole(tmp_path):
-    path = tmp_path / "deep" / "model"
+    path = tmp_path / "model"
     for text in ("first", "second"):
         with directory_written_atomically(path) as temporary:
             (temporary / f"{text}.txt").write_text(text)
@@ -118,7 +123,7 @@ def test_a_directory_that_fails_to_be_written_leaves_the_old_one(tmp_path, error
 
 
 def test_leftovers_of_a_killed_writer_do_not_get_in(tmp_path):
-    stale = tmp_path / "model.unfinished"
+    stale = beside(tmp_path / "model", "unfinished")
     stale.mkdir()
     (stale / "half").write_text("half")
     with directory_written_atomically(tmp_path / "model") as temporary:
@@ -133,7 +138,7 @@ def test_a_directory_is_recovered_from_between_two_renames(tmp_path, monkeypatch
     renamed = Path.rename
 
     def rename(self, target):
-        if self.name.endswith(".unfinished"):
+        if self.name.endswith("unfinished"):
             raise PowerCut
         return renamed(self, target)
 
@@ -142,18 +147,75 @@ def test_a_directory_is_recovered_from_between_two_renames(tmp_path, monkeypatch
         (temporary / "a").write_text("new")
     assert not path.exists()
     monkeypatch.undo()
-    recover_directory(path)
+    finish_replacing(path)
     assert (path / "a").read_text() == "old"
 
 
-def test_recovery_leaves_a_whole_directory_alone(tmp_path):
-    for name, text in (("model", "new"), ("model.previous", "old")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a").write_text(text)
-    recover_directory(tmp_path / "model")
+def test_a_whole_directory_stays_and_the_previous_one_goes(tmp_path):
+    for path, text in ((tmp_path / "model", "new"), (beside(tmp_path / "model", "previous"), "old")):
+        path.mkdir()
+        (path / "a").write_text(text)
+    finish_replacing(tmp_path / "model")
     assert (tmp_path / "model" / "a").read_text() == "new"
-    recover_directory(tmp_path / "never")
-    assert not (tmp_path / "never").exists()
+    finish_replacing(tmp_path / "never")
+    assert names(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_what_is_not_ours_in_a_directory_stays_when_it_is_replaced(tmp_path, monkeypatch, interrupted):
+    path, ours = tmp_path / "model", re.compile(r"\w+\.json")
+    path.mkdir()
+    for name in ("a.json", "gone.json", "notes.txt", "both"):
+        (path / name).write_text("old")
+    if interrupted:
+        monkeypatch.setattr(files, "finish_replacing", lambda *_: None)
+    with directory_written_atomically(path, ours) as temporary:
+        (temporary / "a.json").write_text("new")
+        (temporary / "both").write_text("new")
+    monkeypatch.undo()
+    assert beside(path, "previous").exists() is interrupted
+    finish_replacing(path, ours)
+    assert {each.name: each.read_text() for each in path.iterdir()} == {
+        "a.json": "new", "both": "new", "notes.txt": "old"
+    }  # fmt: skip
+    assert names(tmp_path) == ["model"]
+
+
+def test_temporary_names_are_ours_and_nobody_elses(tmp_path):
+    for what in ("unfinished", "previous"):
+        assert TEMPORARY.fullmatch(beside(tmp_path / "model", what).name)
+    own = [f"{name}.{what}" for name in ("model", "a.txt") for what in ("unfinished", "previous", "tmp")]
+    assert not any(TEMPORARY.fullmatch(name) for name in (*own, ".hidden", "manyheads-lock"))
+    for name in own:
+        (tmp_path / name).write_text("mine")
+    for _ in range(2):
+        write_atomically(tmp_path / "a.txt", "ours")
+        with directory_written_atomically(tmp_path / "model"):
+            pass
+    assert {name: (tmp_path / name).read_text() for name in own} == dict.fromkeys(own, "mine")
+
+
+def test_folders_are_made_and_go_again_where_nothing_came_of_them(tmp_path, monkeypatch):
+    synced, sync = [], files.sync
+    monkeypatch.setattr(files, "sync", lambda path: (synced.append(path), sync(path)))
+    with folder_made(tmp_path / "a" / "b"):
+        assert synced == [tmp_path / "a", tmp_path]  # whose new entries a power cut would else lose
+        (tmp_path / "a" / "file").touch()
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / "a") == ["file"]
+    with pytest.raises(KeyboardInterrupt), folder_made(tmp_path / "c" / "d"):
+        raise KeyboardInterrupt
+    with folder_made(tmp_path / "a"):
+        (tmp_path / "a" / "file").unlink()
+    assert names(tmp_path) == ["a"]  # which was there before
+
+
+def test_what_exists_is_not_replaced(tmp_path):
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("", "link"):
+        with pytest.raises(ConfigError, match=r"exists already; name another directory$"):
+            refuse_existing(tmp_path / name)
+    refuse_existing(tmp_path / "new")
 
 
 def test_checksum(tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.errors import DataError
+from manyheads.core.files import beside
 from manyheads.data.ragged import Ragged, Store, store_written
 
 ROWS = [[3, 1, 4], [], [1, 5], [9, 2, 6, 5]]
@@ -158,7 +159,7 @@ write_pairs(Path({str(tmp_path / "store")!r}), pairs(), Bytes(), longest=9)
 """
     assert subprocess.run([sys.executable, "-c", script]).returncode == -9
     assert not (tmp_path / "store").exists()
-    assert (tmp_path / "store.unfinished" / "source.values").exists()  # it had begun
+    assert (beside(tmp_path / "store", "unfinished") / "source.values").exists()  # it had begun
 
 
 def test_other_files_are_never_overwritten(tmp_path):

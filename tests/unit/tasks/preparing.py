@@ -15,6 +15,6 @@ def prepared(name: str, data: Any, context: int, run: Path, tokenizer: Any = Non
     if hasattr(recipe.model, "context"):
         recipe = replace(recipe, model=replace(recipe.model, context=context))
     task = kind(recipe)
-    task.run = run
-    runs.prepare(task, tokenizer)
+    run.mkdir(parents=True, exist_ok=True)
+    runs.prepare(task, run, tokenizer)
     return task

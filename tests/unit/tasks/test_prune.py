@@ -326,7 +326,7 @@ def test_what_is_there_already_is_not_written_over(tmp_path):
     for out in (tmp_path / "folder", tmp_path / "file", whole):
         with pytest.raises(ConfigError) as refused:
             prune(whole, HEADS, out)
-        assert str(refused.value) == f"{out} exists already; give another --out"
+        assert str(refused.value) == f"{out} exists already; name another directory"
     assert (whole / "model.safetensors").read_bytes() == before
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -1,4 +1,5 @@
 import errno
+import shutil
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError
+from manyheads.core.files import beside
 from manyheads.train import checkpoint
 from manyheads.train.checkpoint import Checkpoints, Progress, first_difference, load_weights, weights_of
 from manyheads.train.config import TrainConfig
@@ -149,13 +151,48 @@ def test_the_same_step_can_be_saved_again(tmp_path):
 
 def test_what_a_killed_run_left_is_no_checkpoint_and_goes_away(tmp_path):
     checkpoints = saved(tmp_path, [1, 2])
-    (tmp_path / "step-00000003.unfinished").mkdir()
-    (tmp_path / "step-00000001").rename(tmp_path / "step-00000001.previous")  # killed between two renames
+    beside(tmp_path / "step-00000003", "unfinished").mkdir()
+    (tmp_path / "step-00000001").rename(beside(tmp_path / "step-00000001", "previous"))  # killed between two renames
     assert [path.name for path in checkpoints.paths()] == ["step-00000001", "step-00000002"]
-    (tmp_path / "step-00000002.previous").mkdir()  # killed behind the second
+    beside(tmp_path / "step-00000002", "previous").mkdir()  # killed behind the second
     assert checkpoints.newest().name == "step-00000002"
     checkpoints.save(*trained(), Progress(step=4))
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"step-0000000{step}" for step in (1, 2, 4)]
+
+
+OTHERS = [
+    "backup",
+    "step-00000001-backup",
+    "step-00000001.bak",
+    "step-00000001.previous",
+    "step-1",
+    "step-00000003.tar",
+]
+
+
+def test_only_what_is_called_as_a_checkpoint_is_one_and_ever_deleted(tmp_path):
+    checkpoints = saved(tmp_path, [1], keep=1)
+    for name in OTHERS[:-1]:
+        shutil.copytree(tmp_path / "step-00000001", tmp_path / name)
+    (tmp_path / OTHERS[-1]).touch()
+    (tmp_path / "step-00000009").touch()  # a file is none either
+    saved(tmp_path, [2, 3], keep=1)
+    assert checkpoints.averaged(5)[1] == 1
+    assert [path.name for path in checkpoints.paths()] == ["step-00000003"]
+    assert {path.name for path in tmp_path.iterdir()} == {*OTHERS, "step-00000009", "step-00000003"}
+    assert all((tmp_path / name / "state.json").exists() for name in OTHERS[:-1])
+
+
+def test_a_new_folder_of_checkpoints_survives_a_power_cut_and_a_run_that_is_gone_is_not_made_again(
+    tmp_path, monkeypatch
+):
+    synced, sync = [], checkpoint.sync
+    monkeypatch.setattr(checkpoint, "sync", lambda path: (synced.append(path), sync(path)))
+    saved(tmp_path / "checkpoints", [1, 2])
+    assert synced == [tmp_path]
+    with pytest.raises(CheckpointError, match=r"checkpoint step-00000003 could not be written \(.*No such file"):
+        saved(tmp_path / "gone" / "checkpoints", [3])
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
 
 
 def test_weights_of_other_sizes_are_refused_by_name_also_those_that_could_be_repeated():

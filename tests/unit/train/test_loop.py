@@ -13,7 +13,7 @@ from manyheads.ops.device import pick_device
 from manyheads.train import checkpoint, loop, progress
 from manyheads.train.checkpoint import Checkpoints, Progress, first_difference, weights_of
 from manyheads.train.config import TrainConfig
-from manyheads.train.loop import Training, run_is_new
+from manyheads.train.loop import Training
 from manyheads.train.objectives import Loss, translation_loss
 
 MODEL = TransformerConfig(vocabulary=19, width=8, layers=1, heads=2, inner=12, dropout=0.2, pad=18, start=18, end=0)
@@ -161,13 +161,22 @@ def test_accumulated_batches_are_one_batch(tmp_path):
 
 
 def test_a_signal_is_answered_after_the_step_with_the_shells_exit_code(tmp_path):
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)):
         run, before = tmp_path / str(code), signal.getsignal(number)
         with pytest.raises(Stopped, match="stopped after step 2 and saved it") as stopped:
             training(run, Work({2: [lambda number=number: signal.raise_signal(number)]})).fit()
         assert stopped.value.exit_code == code
         assert [path.name for path in Checkpoints(run / "checkpoints", 9, 1).paths()] == ["step-00000002"]
         assert signal.getsignal(number) is before
+
+
+def test_a_hang_up_that_is_ignored_stays_so(tmp_path):
+    """As under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert training(tmp_path, Work({2: [lambda: signal.raise_signal(signal.SIGHUP)]}), steps=3).fit().step == 3
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("saving", [False, True])
@@ -424,27 +433,3 @@ def test_devices_are_named_or_refused():
     assert pick_device("auto").type in ("cpu", "cuda")
     with pytest.raises(ManyheadsError, match="'gpu' is not a device; use auto, cpu or cuda"):
         pick_device("gpu")
-
-
-def test_a_run_directory_is_never_overwritten_unasked(tmp_path):
-    run, foreign, empty = tmp_path / "run", tmp_path / "foreign", tmp_path / "empty"
-    for directory in (run, foreign, empty):
-        directory.mkdir()
-    (run / "recipe.toml").touch()
-    (foreign / "thesis.tex").touch()
-    assert run_is_new(tmp_path / "new", resume=False, overwrite=False)
-    assert run_is_new(empty, resume=False, overwrite=False)
-    assert run_is_new(run, resume=True, overwrite=False) is False
-    with pytest.raises(CheckpointError, match="run exists; go on with --resume, start anew with --overwrite"):
-        run_is_new(run, resume=False, overwrite=False)
-    with pytest.raises(CheckpointError, match="holds no run to go on with"):
-        run_is_new(empty, resume=True, overwrite=False)
-    with pytest.raises(CheckpointError, match="give one of them"):
-        run_is_new(run, resume=True, overwrite=True)
-    assert (run / "recipe.toml").exists()
-    for resume in (True, False):
-        with pytest.raises(CheckpointError, match="foreign is not a run directory"):
-            run_is_new(foreign, resume=resume, overwrite=not resume)
-    assert (foreign / "thesis.tex").exists()  # --overwrite deletes runs, and nothing else
-    assert run_is_new(run, resume=False, overwrite=True)
-    assert run.exists()  # it is only deleted once the data of the new one has been read

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from manyheads.core.errors import ConfigError
+from manyheads.core.files import refuse_existing
 from manyheads.interop.directory import find_model, load_as_saved, save_model
 from manyheads.look.heads import Head, attentions, by_part
 from manyheads.models.llama import Llama
@@ -23,8 +23,7 @@ def prune(model: Path, heads: Collection[Head], out: Path, *, keep_shape: bool =
     the config says are saved as transformers wrote them before version 5 (GPT-2, BERT) or under our own type. With
     `keep_shape` the heads stay, as zeros, and the directory opens wherever the whole model does.
     """
-    if out.exists():
-        raise ConfigError(f"{out} exists already; give another --out")
+    refuse_existing(out)
     network, tokenizer = load_as_saved(model)
     before = parameters(network)
     pruned = without(network, heads, keep_shape=keep_shape)
