@@ -93,7 +93,7 @@ def test_an_unknown_type_is_told_the_known_ones(copied):
         (Bert,): "holds a model of type t5; encoders are of type bert",
         (BertClassifier,): "classifiers are of type bert",
         (BertAnswerer,): "question answerers are of type bert",
-        (GPT, BertTagger): "models are of type gpt2, openai-gpt, manyheads-gpt or bert",
+        (GPT, BertTagger): "models are of type gpt2, openai-gpt, manyheads-gpt, bert or manyheads-bert",
         None: "models are of type marian, manyheads-transformer, gpt2, .* or bert",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
