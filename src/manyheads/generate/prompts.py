@@ -35,7 +35,6 @@ class PromptSteps(Steps):
 
     def __call__(self, ids_R: Tensor) -> Tensor:
         self._make_room()
-        ids_R = ids_R.clamp(min=0)  # where no token ends a text, rows that are done wait with something that is none
         for row, each in zip(self.history, ids_R.tolist(), strict=True):
             row.append(each)
         return self._step(ids_R)

@@ -94,20 +94,38 @@ class Hypothesis:
     score: float
 
 
-NO_STOP = -1  # the end of a text in a vocabulary that has none
+DONE = -1  # in place of an id, where a row is done and waits for others
 
 
 @dataclass(frozen=True)
 class SpecialIds:
     """The ids that decoding has to know."""
 
-    stop: int
-    """The id that ends a text."""
+    stop_ids: tuple[int, ...] = ()
+    """The ids that end a text, each of them; the first also stands before a text."""
     banned: tuple[int, ...] = ()
     """Ids that may not be produced, such as padding."""
 
     @classmethod
     def of(cls, config, tokenizer) -> "SpecialIds":
-        """That of a language model, which may have more rows than there are tokens."""
-        end = tokenizer.end if tokenizer.end is not None else config.end
-        return cls(stop=NO_STOP if end is None else end, banned=tuple(range(len(tokenizer), config.vocabulary)))
+        """Those of a language model, which may have more rows than there are tokens."""
+        named = dict.fromkeys((tokenizer.end, config.end, *config.other_ends))
+        ends = tuple(each for each in named if each is not None)
+        rows = range(len(tokenizer), config.vocabulary)
+        return cls(stop_ids=ends, banned=tuple(row for row in rows if row not in ends))
+
+    @property
+    def end(self) -> int | None:
+        """The id that stands between texts, where there is one."""
+        return next(iter(self.stop_ids), None)
+
+    def ended(self, ids: Tensor) -> Tensor:
+        """Where one of the ends stands, or a row is done."""
+        found = ids == DONE
+        for each in self.stop_ids:
+            found |= ids == each
+        return found
+
+    def lengths(self, ids: Tensor) -> Tensor:
+        """How many ids stand before the first end in each row."""
+        return (~self.ended(ids)).long().cumprod(dim=-1).sum(dim=-1)

@@ -14,7 +14,14 @@ from manyheads.core.errors import CheckpointError
 from manyheads.core.files import directory_written_atomically
 from manyheads.interop import sentence
 from manyheads.interop.bert import BertNames
-from manyheads.interop.config_json import KEY, PRUNED, read_extra_fields, remove_again, removed_heads
+from manyheads.interop.config_json import (
+    KEY,
+    PRUNED,
+    read_extra_fields,
+    remove_again,
+    removed_heads,
+    with_further_ends,
+)
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
@@ -138,7 +145,7 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     A model that is none of `kinds`, the classes asked for, is refused.
     """
     directory = find_model(directory)
-    table = read_json(directory / "config.json")
+    table = with_further_ends(read_json(directory / "config.json"), directory)
     family = _family(directory, table, kinds)
     foreign, own = family.foreign, table["model_type"] not in family.foreign.TYPES
     what = family.kinds[foreign.kind(table)]

@@ -7,7 +7,15 @@ from typing import Any
 from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
-from manyheads.interop.config_json import NAMES, ends, read_extra_fields, refuse, removed_heads, with_extra_fields
+from manyheads.interop.config_json import (
+    NAMES,
+    read_ends,
+    read_extra_fields,
+    refuse,
+    removed_heads,
+    with_extra_fields,
+    write_ends,
+)
 from manyheads.interop.foreign import Decoder
 from manyheads.interop.weights import views_by_parts
 from manyheads.models.llama import Llama, LlamaConfig
@@ -34,7 +42,6 @@ class LlamaNames(Decoder):
     def write_config(self, config: LlamaConfig) -> dict[str, Any]:
         # Dynamic scaling starts there from what all others call the context.
         dynamic = config.positions.scaling == "dynamic_ntk"
-        several = config.end is not None and config.other_ends
         table = {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -55,7 +62,7 @@ class LlamaNames(Decoder):
             "mlp_bias": False,
             "tie_word_embeddings": config.tied,
             "bos_token_id": config.end,
-            "eos_token_id": [config.end, *config.other_ends] if several else config.end,
+            "eos_token_id": write_ends(config),
             "dtype": "float32",
         }
         return with_extra_fields(table, config, self.read_config)
@@ -65,7 +72,6 @@ class LlamaNames(Decoder):
         if table.get("hidden_act") != "swish":  # another name of silu
             refuse(table, "this Llama", hidden_act="silu")
         width, heads = table["hidden_size"], table["num_attention_heads"]
-        found = ends(table, otherwise=2)
         positions, context = _read_positions(table)
         sizes = {
             "vocabulary": table["vocab_size"],
@@ -84,8 +90,7 @@ class LlamaNames(Decoder):
             positions=positions,
             attention_bias=table.get("attention_bias", False),
             tied=table.get("tie_word_embeddings", False),
-            end=found[0] if found else None,
-            other_ends=tuple(found[1:]),
+            **read_ends(table, otherwise=2),
         )
         return read_extra_fields(table, config)
 

@@ -54,6 +54,9 @@ class MarianNames(Foreign):
             raise CheckpointError("this Marian keeps its embeddings apart; only one that shares them can be opened")
         ours = config_json.read_fields(_CONFIG, table)
         ours["activation"] = config_json.read_activation(ours["activation"], _ACTIVATIONS, {"silu": "silu"})
+        ours |= config_json.read_ends(table, None)
+        if ours["end"] is None:
+            raise CheckpointError("this Marian names no eos_token_id of its vocabulary; a translator must know its end")
         ours["decoder_layers"] = None if ours["decoder_layers"] == ours["layers"] else ours["decoder_layers"]
         return TransformerConfig(**{**ours, "positions": PositionsConfig(length=ours["positions"])})
 

@@ -1,3 +1,5 @@
+from itertools import zip_longest
+
 import pytest
 import torch
 from helpers import randomised
@@ -56,6 +58,20 @@ def test_the_first_piece_comes_before_the_last_is_computed(model, monkeypatch):
     assert first + "".join(rest) == model.generate("the cat", tokens=40, seed=2)
 
 
+def test_whoever_reads_a_stream_may_learn_meanwhile_and_read_another(model):
+    """While a piece is read, nothing of how it was computed is in force."""
+    alone = [model.generate(prompt, tokens=20, seed=2) for prompt in ("the cat", "a")]
+    streams = [model.generate(prompt, tokens=20, seed=2, stream=True) for prompt in ("the cat", "a")]
+    texts = ["", ""]
+    for pieces in zip_longest(*streams, fillvalue=""):
+        texts = [text + piece for text, piece in zip(texts, pieces)]
+        assert not torch.is_inference_mode_enabled()
+        weight = torch.ones(3, requires_grad=True)
+        (weight * 2).sum().backward()
+        assert weight.grad.tolist() == [2.0] * 3
+    assert texts == alone
+
+
 def test_greedy_text_is_the_best_token_each_time(model):
     ids = model.encode(["the cat"])[0]
     begun = len(ids)
@@ -88,7 +104,7 @@ def test_a_completion_says_why_it_ended(model):
     assert stopped.text == length.text[: length.text.index(middle)]
     with torch.no_grad():
         best = int(model.model(torch.tensor(model.encode(["the cat"])))[0, -1].argmax())
-    model.special = SpecialIds(stop=best)
+    model.special = SpecialIds(stop_ids=(best,))
     assert model.complete(["the cat"], tokens=6, sampling=GREEDY)[0][0] == Completion("the cat", "", 0, "end")
 
 

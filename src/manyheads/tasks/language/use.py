@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -16,7 +15,7 @@ from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
-from manyheads.generate.steps import NO_STOP, Hypothesis, SpecialIds
+from manyheads.generate.steps import Hypothesis, SpecialIds
 from manyheads.look.walk import Section
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
@@ -55,7 +54,6 @@ class LanguageModel(Predictor):
     def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
         super().__init__(model, tokenizer)
         self.special = SpecialIds.of(model.config, tokenizer)
-        self._other_ends: tuple[int, ...] = getattr(model.config, "other_ends", ())
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> Self:
@@ -122,6 +120,7 @@ class LanguageModel(Predictor):
         how = sampling or Sampling()
         return self.stream_ids(encoded, [tokens] * count, [stop] * count, how, streams, completions=completions)
 
+    @torch.inference_mode()  # which a generator is in only while it computes, not where its pieces are read
     def stream_ids(
         self,
         prompts: list[list[int]],
@@ -144,27 +143,26 @@ class LanguageModel(Predictor):
         left = torch.tensor(limits)
         running = [True] * len(begun)
         capacity = max(len(row) + limit for row, limit in zip(begun, limits, strict=True))
-        with torch.inference_mode():
-            steps = prompt_steps(self.model, prompts, capacity, copies)
-            for rows, newest in decoded(steps, left, self.special, sampler):
-                for row, token_id in zip(rows.tolist(), newest.tolist(), strict=True):
-                    if not running[row]:
-                        continue
-                    piece, done = "", completions[row]
-                    if token_id in (self.special.stop, *self._other_ends):
-                        done.reason, running[row] = "end", False
-                    else:
-                        done.tokens += 1
-                        piece = texts[row].push(token_id)
-                        running[row] = done.tokens < limits[row] and not texts[row].stopped
-                    if not running[row]:
-                        left[row] = 0
-                        piece += texts[row].finish()
-                    if texts[row].stopped:
-                        done.reason = "stop"
-                    if piece:
-                        yield row, piece
-            steps.close()
+        steps = prompt_steps(self.model, prompts, capacity, copies)
+        for rows, newest in decoded(steps, left, self.special, sampler):
+            for row, token_id in zip(rows.tolist(), newest.tolist(), strict=True):
+                if not running[row]:
+                    continue
+                piece, done = "", completions[row]
+                if token_id in self.special.stop_ids:
+                    done.reason, running[row] = "end", False
+                else:
+                    done.tokens += 1
+                    piece = texts[row].push(token_id)
+                    running[row] = done.tokens < limits[row] and not texts[row].stopped
+                if not running[row]:
+                    left[row] = 0
+                    piece += texts[row].finish()
+                if texts[row].stopped:
+                    done.reason = "stop"
+                if piece:
+                    yield row, piece
+        steps.close()
 
     def search(self, prompts: Sequence[str], *, tokens: int = 200, beam: int = 4, alpha: float = 0.0) -> list[str]:
         """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""
@@ -184,7 +182,7 @@ class LanguageModel(Predictor):
             steps = prompt_steps(self.model, [ids], len(ids) + tokens)
             found = greedy(steps, torch.tensor([tokens]), self.special, scored=False)[0].ids
             steps.close()
-        return list(takewhile(lambda each: each not in self._other_ends, found))
+        return found
 
     def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
         """How likely each continuation is behind its beginning, whose border is a border of tokens too.
@@ -212,9 +210,9 @@ class LanguageModel(Predictor):
         return rows
 
     def _encoded(self, prompts: Sequence[str]) -> list[list[int]]:
-        tokenizer, end = self.tokenizer, self.special.stop
+        tokenizer, end = self.tokenizer, self.special.end
         rows = [tokenizer.start + ids + tokenizer.behind for ids in tokenizer.encode(list(prompts), special=True)]
-        if not all(rows) and end == NO_STOP:
+        if not all(rows) and end is None:
             raise ConfigError("this model knows no beginning of a text; give a prompt")
         return [row or [end] for row in rows]
 

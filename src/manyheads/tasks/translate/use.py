@@ -177,7 +177,7 @@ def decode_all(
     config = model.config
     # A table of positions ends where it ends.
     most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
-    special = SpecialIds(stop=config.end, banned=(config.pad,))
+    special = SpecialIds(stop_ids=(config.end, *config.other_ends), banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     with torch.inference_mode():
         # What a row takes: itself, and its translations as they may become.
