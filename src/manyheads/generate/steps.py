@@ -9,6 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from manyheads.ops.linear import SameWeights
+
 
 class State(Protocol):
     """What `model.decoding_state` gives and each step advances; a key-value cache is one kind."""
@@ -50,10 +52,12 @@ class CachedSteps(Steps):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
         self.first = torch.full((len(memory) * beams,), model.config.start, device=memory.device)
         self.state: State = model.decoding_state(capacity, beams)
+        self.same_weights = SameWeights()
 
     def __call__(self, ids_R: Tensor) -> Tensor:
         ids_R = ids_R.to(self.memory.device)
-        return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.state)[:, -1]
+        with self.same_weights:
+            return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.state)[:, -1]
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         sentences = None if sentences is None else sentences.to(self.memory.device)

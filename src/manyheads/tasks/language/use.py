@@ -214,7 +214,7 @@ class LanguageModel(Predictor):
         rows = [tokenizer.start + ids + tokenizer.behind for ids in tokenizer.encode(list(prompts), special=True)]
         if not all(rows) and end is None:
             raise ConfigError("this model knows no beginning of a text; give a prompt")
-        return [row or [end] for row in rows]
+        return [row or [end] for row in rows]  # type: ignore
 
     def evaluate(self, asked: Evaluation) -> str:
         """Perplexity and bits of text, or accuracy on questions with choices."""
