@@ -76,9 +76,10 @@ def align(translator: Translator, pairs: Iterable[Pair], reading: Reading | None
 
 def with_translations(translator: Translator, sentences: Iterable[str]) -> Iterator[Pair]:
     """Each sentence with the translation that the model gives it."""
-    rest = iter(sentences)
+    rest, done = iter(sentences), 0
     while chunk := list(islice(rest, TRANSLATED_AT_ONCE)):
-        yield from zip(chunk, translator.translate(chunk), strict=True)
+        yield from zip(chunk, translator.translate(chunk, first_line=done + 1), strict=True)
+        done += len(chunk)
 
 
 def score_readings(
