@@ -139,8 +139,9 @@ def read_choice_questions(path: Path) -> list[ChoiceQuestion]:
     return questions
 
 
-def score_choices(model: "LanguageModel", questions: list[ChoiceQuestion]) -> ChoiceScores:
+def score_choices(model: "LanguageModel", questions: Iterable[ChoiceQuestion]) -> ChoiceScores:
     """Zero-shot, as GPT-2 was tested: each candidate's log-probability behind the context, nothing being trained."""
+    questions = list(questions)
     rows = [(question.context, choice) for question in questions for choice in question.choices]
     totals = (each.total for each in model.log_probabilities(rows))
     plain = normalised = 0

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,8 @@ from manyheads.tasks.inside.conclusions import LOGITS, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import Predictor
+from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
 from manyheads.train.objectives import Loss, translation_loss
@@ -78,7 +79,7 @@ class Translator(Predictor):
     def _search(
         self, sentences: Iterable[str], beam: int, alpha: float, count: int, first_line: int, scored: bool
     ) -> list[list[Translation]]:
-        sentences = listed(sentences, "translate", "sentences")
+        sentences = texts_of(sentences, "translate", "sentences")
         if beam < 1 or not 1 <= count <= beam:
             raise ConfigError(f"{count} candidates of a beam of {beam}: the beam must be at least 1 and hold them all")
         if not 0 <= alpha < math.inf:
@@ -252,14 +253,15 @@ def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) ->
     return memory, mask
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, tuple[float, str]]:
+def score(hypotheses: Iterable[str], references: Iterable[str]) -> dict[str, tuple[float, str]]:
     """sacreBLEU's BLEU, cased and lower-cased, and chrF, each with the signature that says how it was computed."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     metrics = {"BLEU": BLEU(), "BLEU, lower": BLEU(lowercase=True), "chrF": CHRF()}
-    found = {name: metric.corpus_score(list(hypotheses), [list(references)]) for name, metric in metrics.items()}
-    return {name: (found[name].score, str(metric.get_signature())) for name, metric in metrics.items()}
+    found, right = (texts_of(each, "score") for each in (hypotheses, references))
+    scores = {name: metric.corpus_score(found, [right]) for name, metric in metrics.items()}
+    return {name: (scores[name].score, str(metric.get_signature())) for name, metric in metrics.items()}
 
 
 PREDICTOR = Translator
