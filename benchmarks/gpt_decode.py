@@ -61,7 +61,7 @@ def prepare_ours(directory: Path):
     def decode(rows: int, tokens: int) -> list[list[int]]:
         with torch.inference_mode():
             steps = PromptSteps(model, prompts(rows), PROMPT + tokens)
-            found = greedy(steps, torch.full((rows,), tokens), SpecialIds(stop=-1), scored=False)
+            found = greedy(steps, torch.full((rows,), tokens), SpecialIds(), scored=False)
         return [each.ids for each in found]
 
     return decode

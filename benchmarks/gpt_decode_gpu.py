@@ -32,7 +32,7 @@ def prepare_ours(model):
             found = decoded(
                 steps,
                 torch.tensor([TOKENS]),
-                SpecialIds(stop=-1),
+                SpecialIds(),
                 lambda logits, _: best_allowed(logits, 1, ())[1][:, 0],
             )
             ids = [int(newest) for _, newest in found]

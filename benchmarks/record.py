@@ -110,7 +110,7 @@ def decoders():
 
     @torch.inference_mode()
     def written():
-        greedy(PromptSteps(gpt, [list(range(64))], 128), torch.tensor([48]), SpecialIds(stop=-1), scored=False)
+        greedy(PromptSteps(gpt, [list(range(64))], 128), torch.tensor([48]), SpecialIds(), scored=False)
 
     runs = {
         "greedy": lambda: decode_all(translator, rows, beam=1, limit=32, scored=False),

@@ -137,6 +137,20 @@ def test_candidates_come_with_number_and_score(run):
     assert called("translate", run, "--nbest", 6, stdin=b"the cat\n").out.count("\n") == 6  # more than the beam
 
 
+def test_a_line_too_long_for_the_model_is_translated_sentence_by_sentence_and_named(run, monkeypatch):
+    """What no training pair is as long as would come out as a few words of it."""
+    monkeypatch.setattr("manyheads.cli.lines.LINES_AT_ONCE", 2)
+    sentences = ["the old dog.", "the cat!", "a bird?"] * 60
+    lines = ["the cat", "a bird", "the dog", " ".join(sentences), "the cat"]
+    found = called("translate", run, stdin="\n".join(lines).encode())
+    alone = called("translate", run, stdin="\n".join(sentences).encode()).out.splitlines()
+    assert found.out.splitlines()[3] == " ".join(alone)
+    assert "longer than the 256 tokens that are translated at once: line 4; split at the ends of sentences" in found.err
+    numbered = called("translate", run, "--nbest", 2, "--beam", 2, stdin="\n".join(lines).encode())
+    assert "line 4;" in numbered.err
+    assert [int(row.split("\t")[0]) for row in numbered.out.splitlines()] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+
+
 def test_input_that_is_not_utf8_is_named_by_its_line(run):
     sentence = refused("translate", run, stdin=b"the cat\nfine\nna\xefve\n")
     assert sentence.startswith("standard input, line 3: not valid UTF-8")

@@ -17,7 +17,6 @@ from manyheads import LanguageModel
 from manyheads.core.errors import ConfigError
 from manyheads.data.ragged import Store
 from manyheads.data.readers.documents import Piece
-from manyheads.generate.sample import Sampling
 from manyheads.tasks.language.scoring import score_text
 from manyheads.text.language import LanguageTokenizer
 
@@ -386,8 +385,7 @@ def test_a_language_model_in_python(gpt):
 
 
 def test_completions_in_python_are_those_of_the_command(gpt):
-    sampling = Sampling(temperature=2.0)
-    found = LanguageModel.load(gpt).complete(["the cat", "a"], tokens=12, samples=2, sampling=sampling)
+    found = LanguageModel.load(gpt).complete(["the cat", "a"], tokens=12, samples=2, temperature=2.0)
     shown = written(gpt, *CHANCE, "--samples", 2, stdin=b"the cat\na\n")
     assert [asdict(each) for row in found for each in row] == shown
     with pytest.raises(ConfigError, match="a list of prompts, not one string"):

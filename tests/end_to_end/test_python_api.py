@@ -64,6 +64,25 @@ def test_candidates_have_scores_best_first(translator):
             assert not any("\n" in candidate.text for candidate in row)
 
 
+def test_no_line_is_too_long(translator, monkeypatch, capsys):
+    """However long it is, pieces of so many tokens are what is computed; each is translated as it would be alone."""
+    monkeypatch.setattr("manyheads.tasks.translate.use.LONGEST", 9)
+    seen = []
+    encode = translator.model.encode
+    monkeypatch.setattr(translator.model, "encode", lambda ids: seen.append(ids.shape[1]) or encode(ids))
+    words, sentences = "the cat danced " * 200, ["the cat.", "a bird!", "the dog?"]
+    lines = [words, "a bird", " ".join(sentences * 3), *["the " * 20] * 5]
+    found = translator.candidates(lines, beam=2, count=2, first_line=11)
+    assert max(seen) == 9
+    said = " ".join(capsys.readouterr().err.split())
+    assert "lines 11, 13, 14, 15, 16 and 2 more; split at the ends of sentences" in said
+    alone = translator.candidates(sentences * 3, beam=2, count=2)
+    assert [each.text for each in found[2]] == [" ".join(texts) for texts in zip(*([c.text for c in r] for r in alone))]
+    assert found[2][0].score == pytest.approx(sum(row[0].score for row in alone))
+    assert translator.translate(["a bird"]) == [translator.candidates(["a bird"])[0][0].text]
+    assert not capsys.readouterr().err
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 @torch.no_grad()
 def test_a_score_is_the_log_probability_over_the_penalty_in_every_beam(translator, alpha):

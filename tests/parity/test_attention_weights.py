@@ -84,7 +84,7 @@ def test_weights_of_a_text_that_is_generated(tmp_path, name):
     )
     with recorded_attention(ours) as weights:
         steps = PromptSteps(ours, prompts.tolist(), 5 + tokens)
-        found = greedy(steps, torch.tensor([tokens] * 2), SpecialIds(stop=NO_STOP), scored=False)
+        found = greedy(steps, torch.tensor([tokens] * 2), SpecialIds(), scored=False)
     assert [[*prompt, *each.ids] for prompt, each in zip(prompts.tolist(), found)] == generated.sequences.tolist()
     assert len(generated.attentions) == tokens  # the prompt, and one position after the other
     joined = []
@@ -167,7 +167,7 @@ def test_weights_of_what_a_beam_search_found(marian):
     """Beams change places while they are searched; the winner's rows are those of its own ids alone."""
     ours, theirs = marian
     source = sources()
-    limits, vocabulary = torch.tensor([9, 6, 9]), SpecialIds(stop=PIECES.end, banned=(PIECES.pad,))
+    limits, vocabulary = torch.tensor([9, 6, 9]), SpecialIds(stop_ids=(PIECES.end,), banned=(PIECES.pad,))
     with recorded_attention(ours) as weights:
         steps = CachedSteps(ours, *ours.encode(source), 9, 4)
         best = [row[0].ids for row in beam_search(steps, limits, vocabulary, beams=4, alpha=0.6)]

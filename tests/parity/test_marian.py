@@ -1,5 +1,7 @@
 """What is particular to Marian's checkpoints: transformers and CTranslate2 search as we do."""
 
+import json
+
 import pytest
 import torch
 from checkpoints import KINDS, PIECES, saved, theirs_of, transformers
@@ -61,6 +63,16 @@ def test_the_same_greedy_and_beam_output(tmp_path, model):
     assert found_there(theirs, source, **options) == beams
     assert beams[::4] != greedy  # beam search found something else somewhere
     assert any(len(ids) < 12 for ids in beams)  # and some sentences came to an end
+
+
+def test_further_ends_of_generation_config_end_translations_too(tmp_path, model):
+    directory, source = saved(tmp_path, model), sources(6)
+    free = found_here(model, source, beam=1)
+    further = next(ids[1] for ids in free if len(ids) > 1)
+    table = json.loads((directory / "generation_config.json").read_text())
+    (directory / "generation_config.json").write_text(json.dumps({**table, "eos_token_id": [PIECES.end, further]}))
+    found = found_here(load_model(directory)[0], source, beam=1)
+    assert found == [ids[: [*ids, further].index(further)] for ids in free] != free
 
 
 def test_a_model_of_theirs_translates_alike_here(tmp_path):

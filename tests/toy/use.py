@@ -1,7 +1,8 @@
 """Lines in, reversed lines out."""
 
 from manyheads.models.transformer import Transformer
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import Predictor
+from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.use import decode_all
 from toy.data import read_pairs
 from toy.recipe import Evaluation
@@ -14,7 +15,7 @@ class Reverser(Predictor):
 
     def __call__(self, lines):
         """Each line backwards, as far as the model knows."""
-        rows = self.tokenizer.encode(listed(lines, "a reverser", "lines"))
+        rows = self.tokenizer.encode(texts_of(lines, "a reverser", "lines"))
         return self.tokenizer.decode([found[0].ids for found in decode_all(self.model, rows, beam=1)])
 
     def evaluate(self, asked):

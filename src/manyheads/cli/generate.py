@@ -63,7 +63,8 @@ def generate(
             texts = language_model.search(group, tokens=tokens, beam=beam)
             tables = [{"prompt": one, "text": text} for one, text in zip(group, texts)]
         else:
-            completed = language_model.complete(group, **options)
+            texts = {"tokens": tokens, "samples": samples, "stop": stop or ()}
+            completed = language_model.complete(group, **texts, **asdict(sampling))
             tables = [asdict(each) for completions in completed for each in completions]
         for table in tables:
             if as_json:

@@ -24,12 +24,13 @@ def translate(
     done = 0
     for chunk in in_chunks(lines):
         if nbest:
-            found = translator.candidates(chunk, beam=max(beam, nbest), alpha=alpha, count=nbest)
+            how = {"beam": max(beam, nbest), "alpha": alpha, "count": nbest, "first_line": done + 1}
+            found = translator.candidates(chunk, **how)
             for number, candidates in enumerate(found, start=done + 1):
                 for candidate in candidates:
                     print(f"{number}\t{candidate.score:.4f}\t{candidate.text}")
         else:
-            for text in translator.translate(chunk, beam=beam, alpha=alpha):
+            for text in translator.translate(chunk, beam=beam, alpha=alpha, first_line=done + 1):
                 print(text)
         sys.stdout.flush()
         done += len(chunk)

@@ -1,7 +1,7 @@
 """Sentences of documents as token ids, on disk: what models that read whole sentences learn from."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -27,6 +27,20 @@ def sentences_of(text: str) -> list[str]:
             sentences.append(sentence)
         start = end
     return sentences
+
+
+def parts_that_fit(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """A text in parts that fit: its sentences, and halves of those that are too long, cut between words if possible."""
+    text = text.strip()
+    if fits(text) or len(text) < 2:
+        return [text]
+    parts = sentences_of(text)
+    if len(parts) < 2:
+        words, half = text.split(), len(text) // 2
+        middle = len(words) // 2
+        cut = [" ".join(words[:middle]), " ".join(words[middle:])]
+        parts = cut if middle else [text[:half], text[half:]]
+    return [part for each in parts for part in parts_that_fit(each, fits)]
 
 
 def _ends(text: str) -> Iterator[int]:

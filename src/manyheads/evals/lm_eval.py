@@ -17,7 +17,6 @@ from manyheads.core.errors import ConfigError, ManyheadsError, MissingExtra
 from manyheads.core.grouping import grouped
 from manyheads.generate.sample import Sampling
 from manyheads.generate.score import Scored, log_probabilities, windows
-from manyheads.generate.steps import NO_STOP
 from manyheads.interop.directory import find_model
 from manyheads.tasks.language.use import ROWS_AT_ONCE, LanguageModel
 from manyheads.text.tokenizer import named_beside
@@ -73,11 +72,10 @@ class ManyheadsLM(TemplateLM):
         self.language = LanguageModel.load(self.directory, device=device, precision=precision)
         self.model, self.tokenizer = self.language.model, self.language.tokenizer
         self._device = self.language.device
-        end = None if self.language.special.stop == NO_STOP else self.language.special.stop
         # Some tokenizers name a beginning that they do not put before a text; lm_eval's own models use it all the same.
         named = named_beside(self.directory / "tokenizer.json").get("bos_token", "")
         spelt, start = self.tokenizer.encode([named], special=True)[0], self.tokenizer.start
-        self.first = start[0] if start else spelt[0] if len(spelt) == 1 else end
+        self.first = start[0] if start else spelt[0] if len(spelt) == 1 else self.language.special.end
 
     @property
     def max_length(self) -> int:
@@ -89,7 +87,8 @@ class ManyheadsLM(TemplateLM):
 
     @property
     def eot_token_id(self) -> int:
-        return self.language.special.stop
+        end = self.language.special.end
+        return -1 if end is None else end
 
     @property
     def prefix_token_id(self) -> int:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from manyheads.generate.steps import Hypothesis, SpecialIds, Steps, refuse_undefined
+from manyheads.generate.steps import DONE, Hypothesis, SpecialIds, Steps, refuse_undefined
 from manyheads.ops.sampling import best_allowed
 
 
@@ -49,26 +49,28 @@ class _Search:
         # All beams start alike: only the first may go on, or all would stay alike.
         self.scores = torch.full((sentences, beams), -torch.inf, device=device)
         self.scores[:, 0] = 0.0
-        self.ids = torch.full((sentences, beams, longest), special.stop, device=device)
+        self.ids = torch.full((sentences, beams, longest), DONE, device=device)
         self.finished_scores = torch.full((sentences, beams), -torch.inf, device=device)
-        self.finished_ids = torch.full((sentences, beams, longest), special.stop, device=device)
+        self.finished_ids = torch.full((sentences, beams, longest), DONE, device=device)
         self.finished_in = torch.zeros(sentences, beams, 2, dtype=torch.long, device=device)
         """The row in which each ended, and the length at which."""
 
     def extend(self, logits: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Takes one step; gives the beam each beam came from and its newest id, both [N, K]."""
         sentences = len(self.scores)
-        # Twice as many candidates as beams: even if half of them end here, enough are left to go on.
-        wanted = min(2 * self.beams, logits.shape[1])
-        values, tokens = best_allowed(logits.log_softmax(dim=1), wanted, self.special.banned)
+        # Twice as many candidates as beams: even if each beam ends here, enough are left to go on. More with more ends.
+        candidates = self.beams * max(2, 1 + len(self.special.stop_ids))
+        wanted = min(candidates, logits.shape[1])
+        logs = logits.log_softmax(dim=1, dtype=torch.float32)  # half precision would round away who is best
+        values, tokens = best_allowed(logs, wanted, self.special.banned)
         values = values.view(sentences, self.beams, wanted) + self.scores[:, :, None]
-        values, best = values.flatten(1).topk(min(2 * self.beams, self.beams * wanted))
+        values, best = values.flatten(1).topk(min(candidates, self.beams * wanted))
         refuse_undefined(values.isnan())
         parents = best // wanted
         tokens = tokens.view(sentences, -1).gather(1, best)
         ids = self.ids.gather(1, parents[:, :, None].expand(-1, -1, self.ids.shape[2]))
         ids[:, :, length - 1] = tokens
-        ended = tokens == self.special.stop
+        ended = self.special.ended(tokens)
         self._finish(values, ids, parents, ended, length)
 
         order = (ended.long() * values.shape[1] + torch.arange(values.shape[1], device=ended.device)).argsort(dim=1)
@@ -111,7 +113,7 @@ class _Search:
         self.alive, self.scores, self.ids = self.alive[sentences], self.scores[sentences], self.ids[sentences]
 
     def results(self) -> list[list[Hypothesis]]:
-        lengths = (self.finished_ids != self.special.stop).long().cumprod(dim=2).sum(dim=2).tolist()
+        lengths = self.special.lengths(self.finished_ids).tolist()
         rows = zip(self.finished_ids.tolist(), lengths, self.finished_scores.tolist(), strict=True)
         return [
             [

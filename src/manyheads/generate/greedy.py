@@ -1,19 +1,18 @@
-"""One token after the other, and the simplest way to choose it.  Shapes:  N rows  V special"""
+"""One token after the other, and the simplest way to choose it.  Shapes:  N rows  V vocabulary"""
 
 from collections.abc import Callable, Iterator
-from itertools import takewhile
 
 import torch
 from torch import Tensor
 
-from manyheads.generate.steps import Hypothesis, SpecialIds, Steps, refuse_undefined
+from manyheads.generate.steps import DONE, Hypothesis, SpecialIds, Steps, refuse_undefined
 from manyheads.ops.sampling import UNDEFINED, best_allowed, defined
 
 
 def decoded(
     steps: Steps, limits_N: Tensor, special: SpecialIds, choose: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """At each step the rows in the batch and the newest id of each, `end` for those that are done.
+    """At each step the rows in the batch and the newest id of each, `DONE` for those that are done.
 
     `choose` takes logits [n, V] and the numbers of their rows, [n]. A row is done behind its end or at its limit;
     whoever reads along may lower a limit to end a row sooner. All but the logits is on the CPU, wherever the model is.
@@ -23,10 +22,10 @@ def decoded(
     newest = steps.first
     ends = [(0, 0)] * len(limits_N)
     for step in range(int(limits_N.max())):
-        newest = torch.where(running, steps.to_cpu(choose(steps(newest), alive)), special.stop)
+        newest = torch.where(running, steps.to_cpu(choose(steps(newest.clamp(min=0)), alive)), DONE)
         refuse_undefined(newest == UNDEFINED)
         yield alive, newest
-        before, running = running, running & (newest != special.stop) & (limits_N[alive] > step + 1)
+        before, running = running, running & ~special.ended(newest) & (limits_N[alive] > step + 1)
         for place in (before & ~running).nonzero().flatten().tolist():
             ends[int(alive[place])] = place, step
         left = int(running.sum())
@@ -50,15 +49,15 @@ def greedy(steps: Steps, limits_N: Tensor, special: SpecialIds, *, scored: bool 
     done = torch.zeros_like(scores, dtype=torch.bool)
 
     def best(logits: Tensor, rows: Tensor) -> Tensor:
-        logits = logits.log_softmax(dim=1) if scored else logits
+        logits = logits.log_softmax(dim=1, dtype=torch.float32) if scored else logits
         values, ids = best_allowed(logits, 1, special.banned)
         if scored:
-            scores[rows] += torch.where(done[rows], 0.0, values[:, 0].float().cpu())
+            scores[rows] += torch.where(done[rows], 0.0, values[:, 0].cpu())
         return defined(ids[:, 0], values[:, 0])
 
-    ids = torch.full((len(limits_N), int(limits_N.max())), special.stop)
+    ids = torch.full((len(limits_N), int(limits_N.max())), DONE)
     for step, (rows, newest) in enumerate(decoded(steps, limits_N, special, best)):
         ids[rows, step] = newest
-        done[rows] |= (newest == special.stop) | (limits_N[rows] <= step + 1)
-    found = zip(ids.tolist(), scores.tolist(), strict=True)
-    return [Hypothesis(list(takewhile(lambda each: each != special.stop, row)), score) for row, score in found]
+        done[rows] |= special.ended(newest) | (limits_N[rows] <= step + 1)
+    lengths = special.lengths(ids).tolist()
+    return [Hypothesis(row[:length], score) for row, length, score in zip(ids.tolist(), lengths, scores.tolist())]

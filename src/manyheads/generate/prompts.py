@@ -12,6 +12,7 @@ from manyheads.generate.steps import Steps
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.ops.attention import sdpa
+from manyheads.ops.linear import SameWeights
 
 CAPACITY_STEP = 256  # positions: on a GPU, capacities are multiples of it, so that recorded steps serve again
 
@@ -31,14 +32,16 @@ class PromptSteps(Steps):
         self.begins = [0] * len(self.history)
         """Where in its history each row's cache begins."""
         self.first = torch.tensor([row.pop() for row in self.history])
-        self._begin([prompt[:-1] for prompt in prompts], copies)
+        self.same_weights = SameWeights()
+        with self.same_weights:
+            self._begin([prompt[:-1] for prompt in prompts], copies)
 
     def __call__(self, ids_R: Tensor) -> Tensor:
-        self._make_room()
-        ids_R = ids_R.clamp(min=0)  # where no token ends a text, rows that are done wait with something that is none
-        for row, each in zip(self.history, ids_R.tolist(), strict=True):
-            row.append(each)
-        return self._step(ids_R)
+        with self.same_weights:
+            self._make_room()
+            for row, each in zip(self.history, ids_R.tolist(), strict=True):
+                row.append(each)
+            return self._step(ids_R)
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         rows = torch.arange(len(self.history))

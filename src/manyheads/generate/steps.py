@@ -11,6 +11,7 @@ from torch import Tensor
 
 from manyheads.core.errors import CheckpointError
 from manyheads.ops.device import refuse_beyond_memory
+from manyheads.ops.linear import SameWeights
 
 ALWAYS_FITS = 10**9  # bytes, for which no machine is asked
 
@@ -55,10 +56,12 @@ class CachedSteps(Steps):
         self.model, self.memory, self.memory_mask = model, memory, memory_mask
         self.first = torch.full((len(memory) * beams,), model.config.start, device=memory.device)
         self.state: State = model.decoding_state(capacity, beams)
+        self.same_weights = SameWeights()
 
     def __call__(self, ids_R: Tensor) -> Tensor:
         ids_R = ids_R.to(self.memory.device)
-        return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.state)[:, -1]
+        with self.same_weights:
+            return self.model.decode(ids_R[:, None], self.memory, self.memory_mask, self.state)[:, -1]
 
     def select(self, beams_NK: Tensor | None, sentences: Tensor | None) -> None:
         sentences = None if sentences is None else sentences.to(self.memory.device)
@@ -119,20 +122,38 @@ class Hypothesis:
     score: float
 
 
-NO_STOP = -1  # the end of a text in a vocabulary that has none
+DONE = -1  # in place of an id, where a row is done and waits for others
 
 
 @dataclass(frozen=True)
 class SpecialIds:
     """The ids that decoding has to know."""
 
-    stop: int
-    """The id that ends a text."""
+    stop_ids: tuple[int, ...] = ()
+    """The ids that end a text, each of them; the first also stands before a text."""
     banned: tuple[int, ...] = ()
     """Ids that may not be produced, such as padding."""
 
     @classmethod
     def of(cls, config, tokenizer) -> "SpecialIds":
-        """That of a language model, which may have more rows than there are tokens."""
-        end = tokenizer.end if tokenizer.end is not None else config.end
-        return cls(stop=NO_STOP if end is None else end, banned=tuple(range(len(tokenizer), config.vocabulary)))
+        """Those of a language model, which may have more rows than there are tokens."""
+        named = dict.fromkeys((tokenizer.end, config.end, *config.other_ends))
+        ends = tuple(each for each in named if each is not None)
+        rows = range(len(tokenizer), config.vocabulary)
+        return cls(stop_ids=ends, banned=tuple(row for row in rows if row not in ends))
+
+    @property
+    def end(self) -> int | None:
+        """The id that stands between texts, where there is one."""
+        return next(iter(self.stop_ids), None)
+
+    def ended(self, ids: Tensor) -> Tensor:
+        """Where one of the ends stands, or a row is done."""
+        found = ids == DONE
+        for each in self.stop_ids:
+            found |= ids == each
+        return found
+
+    def lengths(self, ids: Tensor) -> Tensor:
+        """How many ids stand before the first end in each row."""
+        return (~self.ended(ids)).long().cumprod(dim=-1).sum(dim=-1)

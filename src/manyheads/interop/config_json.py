@@ -11,6 +11,7 @@ from torch import nn
 from manyheads.core.configs import updated
 from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.interop.schema import HEADS, check_types, needed, our_fields
+from manyheads.interop.weights import read_json
 from manyheads.nn.parts import Part, attention_parts
 
 KEY = "manyheads"
@@ -93,14 +94,31 @@ def read_activation(theirs: str, names: dict[str, str] = ACTIVATIONS, aliases: d
     return known[theirs]
 
 
-def ends(table: dict[str, Any], otherwise: int | None) -> list[int]:
-    """The ids that end a text; `otherwise` is what transformers takes where the config says nothing.
+def read_ends(table: dict[str, Any], otherwise: int | None) -> dict[str, Any]:
+    """Our fields for the ids that end a text; `otherwise` is what transformers takes where the config says nothing.
 
     An id outside the vocabulary never comes: tiny models often keep the published one.
     """
-    found = table.get("eos_token_id", otherwise)
-    found = found if isinstance(found, list) else [] if found is None else [found]
-    return [each for each in found if 0 <= each < needed(table, "vocab_size")]
+    size = needed(table, "vocab_size")
+    found = [each for each in _listed(table.get("eos_token_id", otherwise)) if 0 <= each < size]
+    return {"end": found[0] if found else None, "other_ends": tuple(found[1:])}
+
+
+def with_further_ends(table: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """A config.json that names the ends of generation_config.json, which stands beside it, as well as its own."""
+    file = directory / "generation_config.json"
+    found, further = (_listed(each.get("eos_token_id")) for each in (table, read_json(file) if file.is_file() else {}))
+    more = [each for each in further if each not in found]
+    return {**table, "eos_token_id": [*found, *more]} if more else table
+
+
+def write_ends(config: Any) -> int | list[int] | None:
+    """The reverse: one id where there is but one."""
+    return [config.end, *config.other_ends] if config.other_ends else config.end
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def refuse_more_tokens(tokenizer: Any, config: Any) -> None:

@@ -18,7 +18,14 @@ from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.core.files import beside, directory_written_atomically, folder_made
 from manyheads.interop import sentence
 from manyheads.interop.bert import BertNames
-from manyheads.interop.config_json import KEY, PRUNED, read_extra_fields, remove_again, removed_heads
+from manyheads.interop.config_json import (
+    KEY,
+    PRUNED,
+    read_extra_fields,
+    remove_again,
+    removed_heads,
+    with_further_ends,
+)
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
@@ -192,7 +199,7 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     """
     directory = find_model(directory)
     refuse_changed(directory)
-    table = read_json(directory / "config.json")
+    table = with_further_ends(read_json(directory / "config.json"), directory)
     family = _family(directory, table, kinds)
     foreign, own = family.foreign, table["model_type"] not in family.foreign.TYPES
     what = family.kinds[foreign.kind(table)]

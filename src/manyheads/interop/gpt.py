@@ -69,7 +69,7 @@ class GPTNames(Decoder):
 
     def fits(self, model: GPT) -> bool:
         config, published = model.config, _PUBLISHED[model.config.norm_order]
-        free = {*our_fields(published.names["config"]).values(), "inner", "norm_order", "inner_dropout"}
+        free = {*our_fields(published.names["config"]).values(), "inner", "norm_order", "inner_dropout", "other_ends"}
         same = config_json.usual_but_for({*free, "positions"}, config)
         learned = config.positions == PositionsConfig(kind="learned", length=config.context)
         inner = config.norm_order == "pre" or config.inner in (None, 4 * config.width)
@@ -80,7 +80,8 @@ class GPTNames(Decoder):
         table = {"architectures": [published.architecture], "model_type": published.type}
         activation = published.activations[config.activation]
         table |= config_json.write_fields(published.names["config"], config, activation=activation)
-        return config_json.with_extra_fields({**table, "dtype": "float32"}, config, self.read_config)
+        table |= {"eos_token_id": config_json.write_ends(config), "dtype": "float32"}
+        return config_json.with_extra_fields(table, config, self.read_config)
 
     def read_config(self, table: dict[str, Any]) -> GPTConfig:
         order = next(order for order, published in _PUBLISHED.items() if published.type == table["model_type"])
@@ -90,7 +91,7 @@ class GPTNames(Decoder):
         config_json.refuse(table, f"this {published.name}", **usual)
         ours = {**config_json.read_fields(published.names["config"], table), "norm_order": order}
         ours["activation"] = config_json.read_activation(ours["activation"], published.activations, published.aliases)
-        ours["end"] = next(iter(config_json.ends(table, published.end)), None)
+        ours |= config_json.read_ends(table, published.end)
         return config_json.read_extra_fields(table, GPTConfig(**ours))
 
     def name(self, config: GPTConfig) -> str:

@@ -9,12 +9,13 @@ from torch import Tensor
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.config_json import (
     NAMES,
-    ends,
+    read_ends,
     read_extra_fields,
     read_fields,
     refuse,
     removed_heads,
     with_extra_fields,
+    write_ends,
     write_fields,
 )
 from manyheads.interop.foreign import Decoder
@@ -52,7 +53,6 @@ class LlamaNames(Decoder):
     def write_config(self, config: LlamaConfig) -> dict[str, Any]:
         # Dynamic scaling starts there from what all others call the context.
         dynamic = config.positions.scaling == "dynamic_ntk"
-        several = config.end is not None and config.other_ends
         widths = {"key_width": config.key_width or config.width // config.heads, "inner": config.inner_width}
         table = {
             "architectures": ["LlamaForCausalLM"],
@@ -65,7 +65,7 @@ class LlamaNames(Decoder):
             "rope_theta": config.positions.base,
             "mlp_bias": False,
             "bos_token_id": config.end,
-            "eos_token_id": [config.end, *config.other_ends] if several else config.end,
+            "eos_token_id": write_ends(config),
             "dtype": "float32",
         }
         return with_extra_fields(table, config, self.read_config)
@@ -80,8 +80,7 @@ class LlamaNames(Decoder):
             ours["key_width"] = None
         ours["positions"], ours["context"] = _read_positions(table)
         ours["inner"] = _unless(ours["inner"], LlamaConfig(**{**ours, "inner": None}).inner_width)
-        found = ends(table, otherwise=2)
-        config = LlamaConfig(**ours, end=found[0] if found else None, other_ends=tuple(found[1:]))
+        config = LlamaConfig(**{**ours, **read_ends(table, otherwise=2)})
         return read_extra_fields(table, config)
 
     def name(self, config: LlamaConfig) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor
 from manyheads.core.errors import CheckpointError
 from manyheads.interop import config_json
 from manyheads.interop.foreign import Foreign
-from manyheads.interop.schema import needed, our_fields, types_of
+from manyheads.interop.schema import IDS, needed, our_fields, types_of
 from manyheads.interop.weights import read_into, views_by_parts, write_json
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
@@ -31,7 +31,7 @@ class MarianNames(Foreign):
     """Marian's names, with the width in Marian's order."""
 
     TYPES = ("marian",)
-    SCHEMA = types_of(_CONFIG, TransformerConfig, positions=int)
+    SCHEMA = types_of(_CONFIG, TransformerConfig, positions=int, end=IDS)
 
     def fits(self, model: Transformer) -> bool:
         config = model.config
@@ -57,6 +57,9 @@ class MarianNames(Foreign):
             raise CheckpointError("this Marian keeps its embeddings apart; only one that shares them can be opened")
         ours = config_json.read_fields(_CONFIG, table)
         ours["activation"] = config_json.read_activation(ours["activation"], _ACTIVATIONS, {"silu": "silu"})
+        ours |= config_json.read_ends(table, None)
+        if ours["end"] is None:
+            raise CheckpointError("this Marian names no eos_token_id of its vocabulary; a translator must know its end")
         ours["decoder_layers"] = None if ours["decoder_layers"] == ours["layers"] else ours["decoder_layers"]
         return TransformerConfig(**{**ours, "positions": PositionsConfig(length=ours["positions"])})
 

@@ -68,6 +68,8 @@ class GPTConfig:
     """Dropout after the feed-forward's activation; none has it."""
     end: int | None = None
     """The id that ends a text."""
+    other_ends: tuple[int, ...] = ()
+    """More ids that end it, as chat models have."""
 
     def __post_init__(self):
         refuse_below_one(self, "context", "width", "layers", "heads", "key_width", "value_width", "inner")

@@ -63,6 +63,8 @@ class TransformerConfig:
     """The id the decoder starts from; the pad, whose embedding is zero, as Marian does."""
     end: int = 1
     """The id that ends a sentence."""
+    other_ends: tuple[int, ...] = ()
+    """More ids that end a translation."""
 
     def __post_init__(self):
         optional = ("decoder_layers", "key_value_heads", "key_width", "value_width")

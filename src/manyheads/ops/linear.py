@@ -1,25 +1,44 @@
 """The matrix product of every layer: x weightᵀ + bias."""
 
+from contextvars import ContextVar, Token
 from functools import cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.weak import WeakTensorKeyDictionary
 
 FEW_ROWS = 8  # with more, matrix units win
 _HAS_LAYOUTS = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-# For each weight, by the rows of it that are used: what the weight was when it was laid out, and the layout.
+# For each weight, by the rows of it that are used: its product with a vector when it was laid out, and the layout.
 _layouts = WeakTensorKeyDictionary()
+
+
+class SameWeights:
+    """In `with` this, over and over, each weight is looked at once: for steps between which no weight changes."""
+
+    def __init__(self) -> None:
+        self.layouts: dict[tuple[int, tuple[int, int] | None], tuple[Any, Tensor]] = {}
+        self._entered: Token[SameWeights | None] | None = None
+
+    def __enter__(self) -> None:
+        self._entered = _same_weights.set(self)
+
+    def __exit__(self, *error: object) -> None:
+        assert self._entered is not None
+        _same_weights.reset(self._entered)
+
+
+_same_weights: ContextVar[SameWeights | None] = ContextVar("same_weights", default=None)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, rows: tuple[int, int] | None = None) -> Tensor:
     """torch's linear, of all rows of a weight or some of them; on a CPU in inference mode with a weight laid out once.
 
     Plain products lay the weight out anew at each call, which costs as much as the product itself when x has few rows.
-    A weight that an optimizer moved or that was written to is laid out again; only writing through `.data` goes unseen.
+    A weight that was written to in whatever way is laid out again. Most ways leave no trace but the numbers, so that
+    all are looked at, by a product with one vector, which costs about as much as one row of x.
     """
     if _is_worth_a_layout(x, weight):
         part = bias[slice(*rows)] if bias is not None and rows else bias
@@ -57,14 +76,27 @@ def _is_worth_a_layout(x: Tensor, weight: Tensor) -> bool:
 
 
 def _layout(weight: Tensor, rows: tuple[int, int] | None) -> Tensor:
-    known: dict[tuple[int, int] | None, Any] = _layouts.setdefault(weight, {})  # type: ignore
-    state, layout = known.get(rows, (None, None))
-    if state != (weight._version, weight.data_ptr()):
-        part = weight.detach()[slice(*rows)] if rows else weight.detach()
-        layout = torch.ops.mkldnn._reorder_linear_weight(part.contiguous(), None)
-        known[rows] = ((weight._version, weight.data_ptr()), layout)
+    steps = _same_weights.get()
+    if steps is None:
+        return _checked_layout(weight, rows)
+    key, state = (id(weight), rows), (weight._version, weight.data_ptr())
+    found, layout = steps.layouts.get(key, (None, None))
+    if layout is None or found != state:
+        layout = _checked_layout(weight, rows)
+        steps.layouts[key] = state, layout
     return layout
 
 
-# Fused optimizers change weights without raising their version.
-register_optimizer_step_post_hook(lambda *_: _layouts.clear())
+def _checked_layout(weight: Tensor, rows: tuple[int, int] | None) -> Tensor:
+    known: dict[tuple[int, int] | None, tuple[Tensor, Tensor]] = _layouts.setdefault(weight, {})  # type: ignore
+    part = weight.detach()[slice(*rows)] if rows else weight.detach()
+    now = part.mv(_vector(part.shape[1]))
+    if rows not in known or not torch.equal(known[rows][0], now):
+        known[rows] = now, torch.ops.mkldnn._reorder_linear_weight(part.contiguous(), None)
+    return known[rows][1]
+
+
+@cache
+def _vector(width: int) -> Tensor:
+    """Numbers at random, always the same: whatever changes a row of a weight changes its product with them."""
+    return torch.randn(width, generator=torch.Generator().manual_seed(width), dtype=torch.float32, device="cpu")

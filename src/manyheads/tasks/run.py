@@ -139,7 +139,7 @@ def prepare(task: Task, directory: Path, processor: Any = None) -> None:
 
 
 def _write_recipe(directory: Path, text: str) -> None:
-    """Writes the recipe and the checksums of all that a run follows from; a crash leaves none of it, never a wrong one."""
+    """Writes the recipe and the checksums of what a run follows from; a crash leaves none of it, never a wrong one."""
     sums = read_checksums(directory)
     if RECIPE in sums and (directory / RECIPE).read_bytes() == text.encode():
         return

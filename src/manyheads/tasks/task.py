@@ -375,12 +375,5 @@ def evaluation(kind: type[Predictor], given: dict[str, Any], what: str) -> Any:
     return kind.scored_on(**given)
 
 
-def listed(texts: Any, who: str, what: str = "texts") -> list[Any]:
-    """Any iterable as a list; one string, which would be taken for a list of its letters, is refused."""
-    if isinstance(texts, str):
-        raise ConfigError(f"{who} takes a list of {what}, not one string")
-    return list(texts)
-
-
 def _module(name: str, part: str) -> Any:
     return import_module(f"{TASKS[name]}.{part}")

@@ -34,6 +34,12 @@ def test_the_longest_side_allowed_is_kept_and_progress_counts_the_pairs_read(tmp
     assert (store["target"].lengths.tolist(), store.about, told) == ([5], {"empty": 1, "too_long": 1}, [2, 3])
 
 
+def test_an_end_stands_behind_every_target_and_no_letter_is_taken_for_one(tmp_path):
+    store = write_pairs(tmp_path / "store", [("a\0", "b\0"), ("\0a", "b")], Letters(), longest=9, end=5)
+    assert [row.tolist() for row in store["source"]] == [[97, 0], [0, 97]]  # JSON may hold such letters
+    assert [row.tolist() for row in store["target"]] == [[98, 0, 5], [98, 5]]
+
+
 def test_long_documents_make_small_chunks(monkeypatch):
     monkeypatch.setattr(ragged, "CHUNK_LETTERS", 10)
     assert [len(chunk) for chunk in ragged.chunks(["abcdabcd"] * 5, len)] == [2, 2, 1]

@@ -12,7 +12,7 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data import sentences as sentences_module
 from manyheads.data.ragged import Store
 from manyheads.data.readers.documents import Piece, read_documents
-from manyheads.data.sentences import document_bounds, sentences_of, split, write_sentences
+from manyheads.data.sentences import document_bounds, parts_that_fit, sentences_of, split, write_sentences
 
 
 def texts(store):
@@ -93,6 +93,22 @@ def test_long_sentences_are_split_into_parts_about_equally_long(tmp_path):
     assert texts(store) == [["abc", "defg", "hijk", "abcde", "abc", "def"]]
     with pytest.raises(ConfigError, match="at least 1"):
         build(tmp_path / "store", PIECES, longest=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("One. Two words.", ["One. Two words."]),
+        ("One two. Three four five.", ["One two.", "Three four five."]),
+        ("One. A sentence of more words. Two.", ["One.", "A sentence", "of more words.", "Two."]),
+        ("  abcdefghijabcdefghijabcdefghij  ", ["abcdefghijabcde", "fghijabcdefghij"]),
+        ("", [""]),
+    ],
+)
+def test_a_text_comes_in_parts_that_fit(text, parts):
+    assert parts_that_fit(text, lambda part: len(part) <= 16) == parts
+    letters = parts_that_fit(text, lambda part: False)  # what fits nowhere ends all the same
+    assert "".join(letters) == "".join(text.split())
 
 
 @pytest.mark.parametrize("piece_letters", [3, 7, 20, 1000])

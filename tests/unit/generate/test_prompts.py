@@ -59,7 +59,7 @@ def written(model, prompts, tokens, *, steps=PromptSteps, copies=1, sampling=Non
     found = [[] for _ in rows]
     with torch.inference_mode():
         behind = steps(model, prompts, max(map(len, prompts)) + int(limits.max()), copies)
-        for alive, newest in decoded(behind, limits, SpecialIds(stop=end), choose):
+        for alive, newest in decoded(behind, limits, SpecialIds(stop_ids=(end,)), choose):
             for row, each in zip(alive.tolist(), newest.tolist(), strict=True):
                 if len(found[row]) < limits[row] and end not in found[row]:
                     found[row].append(each)
@@ -162,7 +162,7 @@ def test_greedy_search_over_prompts_is_the_likeliest_each_time():
     model = random_model()
     limits = [4, 9, 9, 2, 7]
     with torch.inference_mode():
-        found = greedy(PromptSteps(model, PROMPTS, 20), torch.tensor(limits), SpecialIds(stop=NO_STOP))
+        found = greedy(PromptSteps(model, PROMPTS, 20), torch.tensor(limits), SpecialIds())
     ids = [by_hand(model, row, limit) for row, limit in zip(PROMPTS, limits)]
     # Nothing ends, so what waits for others behind its limit is filled with the end that is none.
     assert [[each for each in hypothesis.ids if each >= 0] for hypothesis in found] == ids
@@ -180,7 +180,7 @@ def test_a_reader_that_lowers_a_limit_ends_that_row_alone_and_one_that_lowers_al
     sizes = []
     with torch.inference_mode():
         steps = PromptSteps(model, PROMPTS, 20)
-        for step, (rows, newest) in enumerate(decoded(steps, limits, SpecialIds(stop=NO_STOP), choose)):
+        for step, (rows, newest) in enumerate(decoded(steps, limits, SpecialIds(), choose)):
             sizes.append(len(rows))
             for row, each in zip(rows.tolist(), newest.tolist(), strict=True):
                 seen[row].append(each)
@@ -220,7 +220,9 @@ def test_beam_search_is_the_same_cached_or_not_together_or_alone(beams, context,
     def searched(prompts, steps=PromptSteps):
         with torch.inference_mode():
             behind = steps(model, prompts, 5 + limit, beams)
-            return beam_search(behind, torch.full((len(prompts),), limit), SpecialIds(stop=END), beams=beams, alpha=0.6)
+            return beam_search(
+                behind, torch.full((len(prompts),), limit), SpecialIds(stop_ids=(END,)), beams=beams, alpha=0.6
+            )
 
     together = searched(PROMPTS)
     for others in (searched(PROMPTS, WholePromptSteps), [searched([row])[0] for row in PROMPTS]):
@@ -237,7 +239,7 @@ def test_a_beam_that_holds_everything_finds_everything():
     every = [[*body, end] for body in bodies] + [[*body] for body in product((1, 2, 3), repeat=limit)]
     with torch.inference_mode():
         steps = PromptSteps(model, prompts, 9, len(every))
-        found = beam_search(steps, torch.tensor([limit] * 2), SpecialIds(stop=end), beams=len(every), alpha=0.0)
+        found = beam_search(steps, torch.tensor([limit] * 2), SpecialIds(stop_ids=(end,)), beams=len(every), alpha=0.0)
     for prompt, hypotheses in zip(prompts, found, strict=True):
         scored = log_probabilities(model, [(prompt, ids) for ids in every])
         expected = sorted(zip((each.total for each in scored), every), reverse=True)

@@ -17,7 +17,7 @@ from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.translate.use import decode_all
 
 PAD, END = 0, 1
-VOCABULARY = SpecialIds(stop=END, banned=(PAD,))
+VOCABULARY = SpecialIds(stop_ids=(END,), banned=(PAD,))
 SIZE = 5
 
 
@@ -68,8 +68,9 @@ def every_hypothesis(sentence, limit, alpha):
     return sorted(found, key=lambda each: -each[1])
 
 
-def searched(sentences, limits, **options):
-    return beam_search(Language(sentences, options.get("beams", 4)), torch.tensor(limits), VOCABULARY, **options)
+def searched(sentences, limits, ends=(END,), **options):
+    special = SpecialIds(stop_ids=ends, banned=(PAD,))
+    return beam_search(Language(sentences, options.get("beams", 4)), torch.tensor(limits), special, **options)
 
 
 def flat(hypotheses):
@@ -102,8 +103,8 @@ def test_the_penalty_is_the_papers():
     assert torch.allclose(length_penalty(torch.tensor([1, 13]), 0.5), torch.tensor([1.0, 3**0.5]))
 
 
-def plain_beam(sentence, limit, beams, alpha):
-    """The same search for one sentence in lists: the best 2k extensions, of which the best k may end."""
+def plain_beam(sentence, limit, beams, alpha, ends=(END,)):
+    """The same search for one sentence in lists: with one end the best 2k extensions, of which the best k may end."""
     running, finished = [((), 0.0)], []
     for length in range(1, limit + 1):
         extended = []
@@ -111,11 +112,13 @@ def plain_beam(sentence, limit, beams, alpha):
             logits = logits_after(sentence, ids)
             normaliser = math.log(sum(map(math.exp, logits)))
             extended += [((*ids, each), score + logits[each] - normaliser) for each in range(1, SIZE)]
-        extended = sorted(extended, key=lambda each: -each[1])[: 2 * beams]
+        extended = sorted(extended, key=lambda each: -each[1])[: (1 + len(ends)) * beams]
         for ids, score in extended[:beams]:
-            if ids[-1] == END or length == limit:
-                finished.append((tuple(each for each in ids if each != END), score / length_penalty(length, alpha)))
-        running = [each for each in extended if each[0][-1] != END][:beams]
+            if ids[-1] in ends or length == limit:
+                finished.append(
+                    (tuple(each for each in ids if each not in ends), score / length_penalty(length, alpha))
+                )
+        running = [each for each in extended if each[0][-1] not in ends][:beams]
         finished = sorted(finished, key=lambda each: -each[1])[:beams]
         if len(finished) == beams and finished[-1][1] >= running[0][1] / length_penalty(limit, alpha):
             break
@@ -123,11 +126,33 @@ def plain_beam(sentence, limit, beams, alpha):
 
 
 @pytest.mark.parametrize("beams", [1, 2, 3, 4])
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_a_narrow_beam_is_the_plain_search(beams, alpha):
+@pytest.mark.parametrize(("alpha", "ends"), [(0.0, (END,)), (0.6, (END,)), (0.6, (END, 3)), (0.6, (4, END, 2))])
+def test_a_narrow_beam_is_the_plain_search(beams, alpha, ends):
     for sentence in range(10):
-        found = searched([sentence], [7], beams=beams, alpha=alpha)[0]
-        assert flat(found) == plain_beam(sentence, 7, beams, alpha)
+        found = searched([sentence], [7], beams=beams, alpha=alpha, ends=ends)[0]
+        assert flat(found) == plain_beam(sentence, 7, beams, alpha, ends)
+
+
+class Half(Language):
+    """The same from a model in half precision."""
+
+    def __call__(self, ids):
+        return super().__call__(ids).bfloat16()
+
+
+class Rounded(Half):
+    """What half precision says, in full."""
+
+    def __call__(self, ids):
+        return super().__call__(ids).float()
+
+
+def test_a_search_in_half_precision_is_that_over_the_same_logits_in_full():
+    for run in (
+        lambda kind: beam_search(kind(range(30), 4), torch.full((30,), 6), VOCABULARY),
+        lambda kind: [[each] for each in greedy(kind(range(30)), torch.full((30,), 6), VOCABULARY)],
+    ):
+        assert [flat(each) for each in run(Half)] == [[(tuple(h.ids), h.score) for h in each] for each in run(Rounded)]
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -148,7 +173,7 @@ def test_results_are_best_first_and_never_hold_what_may_not_be():
         assert len({tuple(each.ids) for each in found}) == len(found)
         assert all(PAD not in each.ids and END not in each.ids for each in found)
     # and the test can tell: nothing else would keep the likeliest token away
-    found = beam_search(Language([1], 4), torch.tensor([6]), SpecialIds(stop=END), beams=4)[0]
+    found = beam_search(Language([1], 4), torch.tensor([6]), SpecialIds(stop_ids=(END,)), beams=4)[0]
     assert PAD in found[0].ids
 
 

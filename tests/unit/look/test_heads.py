@@ -202,7 +202,9 @@ def test_texts_through_the_cache_are_those_without_it(make):
     same = without_columns(model, [("blocks.0.attention", 1), ("blocks.1.attention", 0)])
 
     def texts(network, kind):
-        return [each.ids for each in greedy(kind(network, prompts, 16), limits, SpecialIds(stop=END), scored=False)]
+        return [
+            each.ids for each in greedy(kind(network, prompts, 16), limits, SpecialIds(stop_ids=(END,)), scored=False)
+        ]
 
     whole = texts(model, PromptSteps)
     with heads_off(model, [(0, 1), (1, 0)]):
@@ -212,7 +214,7 @@ def test_texts_through_the_cache_are_those_without_it(make):
 @pytest.mark.parametrize("beams", [1, 4])
 @torch.inference_mode()
 def test_translations_through_the_cache_are_those_without_it(beams):
-    model, limits, vocabulary = spread_transformer(), torch.tensor([9, 6]), SpecialIds(stop=END, banned=(0,))
+    model, limits, vocabulary = spread_transformer(), torch.tensor([9, 6]), SpecialIds(stop_ids=(END,), banned=(0,))
     heads = [("cross", 0, 1), ("decoder", 1, 2), ("encoder", 0, 0)]
     names = [("decoder.blocks.0.cross_attention", 1), ("decoder.blocks.1.self_attention", 2)]
     same = without_columns(model, [*names, ("encoder.blocks.0.self_attention", 0)])

@@ -283,7 +283,7 @@ def test_texts_written_by_turns_are_refused():
 
 @torch.inference_mode()
 def test_a_text_that_outgrows_the_context_is_refused():
-    model, prompt, never = spread_gpt(), [5, 6, 7], SpecialIds(stop=-1)
+    model, prompt, never = spread_gpt(), [5, 6, 7], SpecialIds()
 
     def written(tokens: int) -> int:
         steps = PromptSteps(model, [prompt], 64)
@@ -303,7 +303,7 @@ def test_prompts_of_different_lengths_and_what_follows_them(make):
     """Rows end at different times and leave the batch; each has the weights it would have alone, in one pass."""
     model, prompts, limits = make(), [[5, 6, 7, 8, 9], [10, 11], [12], [13, 14, 15]], torch.tensor([2, 6, 4, 1])
     with torch.inference_mode(), recorded_attention(model) as weights:
-        found = greedy(PromptSteps(model, prompts, 16), limits, SpecialIds(stop=END), scored=False)
+        found = greedy(PromptSteps(model, prompts, 16), limits, SpecialIds(stop_ids=(END,)), scored=False)
     for row, (prompt, hypothesis) in enumerate(zip(prompts, found)):
         steps = min(len(hypothesis.ids) + 1, int(limits[row]))
         ids = [*prompt, *hypothesis.ids][: len(prompt) + steps - 1]
@@ -323,7 +323,7 @@ def test_samples_of_one_prompt_share_its_beginning(samples):
     with torch.inference_mode(), recorded_attention(model) as weights:
         written = [[] for _ in range(samples)]
         steps = PromptSteps(model, [prompt], 16, samples)
-        for rows, newest in decoded(steps, torch.full((samples,), 5), SpecialIds(stop=-1), choose):
+        for rows, newest in decoded(steps, torch.full((samples,), 5), SpecialIds(), choose):
             for row, each in zip(rows.tolist(), newest.tolist()):
                 written[row].append(each)
     for row in range(samples):
@@ -333,7 +333,7 @@ def test_samples_of_one_prompt_share_its_beginning(samples):
 
 def searched(model, beams: int):
     """What a search finds for three sources, with the limit of each, and the weights of all that it found."""
-    vocabulary, sources = SpecialIds(stop=END, banned=(0,)), [[3, 4, 5, 6, END], [7, 8, END], [9, 10, 11, END]]
+    vocabulary, sources = SpecialIds(stop_ids=(END,), banned=(0,)), [[3, 4, 5, 6, END], [7, 8, END], [9, 10, 11, END]]
     limits = torch.tensor([4, 9, 6])
     padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in sources], batch_first=True)
 
@@ -372,7 +372,7 @@ def test_beams_of_a_language_model_too():
     model, prompt = spread_gpt(), [5, 6, 7]
     with torch.inference_mode(), recorded_attention(model) as weights:
         steps = PromptSteps(model, [prompt], 16, 4)
-        best = beam_search(steps, torch.tensor([7]), SpecialIds(stop=END), beams=4, alpha=0.6)[0][0]
+        best = beam_search(steps, torch.tensor([7]), SpecialIds(stop_ids=(END,)), beams=4, alpha=0.6)[0][0]
     ids = [*prompt, *best.ids][: len(prompt) + min(len(best.ids) + 1, 7) - 1]
     for name, expected in weights_of(model, torch.tensor([ids])).items():
         close(weights[name], expected)

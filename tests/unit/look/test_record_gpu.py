@@ -33,7 +33,7 @@ def written(model, prompts):
         logits.append(found.clone())
         return found.argmax(dim=1)
 
-    for rows, newest in decoded(steps, torch.full((len(prompts),), 20), SpecialIds(stop=1), best):
+    for rows, newest in decoded(steps, torch.full((len(prompts),), 20), SpecialIds(stop_ids=(1,)), best):
         for row, each in zip(rows.tolist(), newest.tolist()):
             ids[row].append(each)
     steps.close()
@@ -79,5 +79,5 @@ def test_heads_off_are_off_in_every_step():
     for model in models():
         with torch.inference_mode(), heads_off(model, {(0, 0), (1, 1)}):
             steps = PromptSteps(model, [[5, 6, 7]], 64)
-            plain = greedy(steps, torch.tensor([12]), SpecialIds(stop=1), scored=False)[0].ids
+            plain = greedy(steps, torch.tensor([12]), SpecialIds(stop_ids=(1,)), scored=False)[0].ids
             assert written(model, [[5, 6, 7]])[0][0][:12] == plain

@@ -198,14 +198,14 @@ def test_a_step_that_failed_is_forgotten(model, monkeypatch):
 def test_what_is_generated_has_the_states_of_one_pass_over_it(model):
     with torch.inference_mode(), recorded_residuals(model) as states:
         steps = PromptSteps(model, [[5, 9, 3]], capacity=9)
-        (made,) = greedy(steps, torch.tensor([4]), SpecialIds(stop=-1))
+        (made,) = greedy(steps, torch.tensor([4]), SpecialIds())
     ids = torch.tensor([[5, 9, 3, *made.ids[:-1]]])  # the last one was chosen, but not read
     assert ids.shape == (1, 6)
     assert_close(states["self"], recorded(model, ids)["self"])
     translator = spread_transformer()
     with torch.inference_mode(), recorded_residuals(translator) as states:
         steps = CachedSteps(translator, *translator.encode(SOURCE), 9)
-        (made,) = greedy(steps, torch.tensor([4]), SpecialIds(stop=-1))
+        (made,) = greedy(steps, torch.tensor([4]), SpecialIds())
     whole = recorded(translator, SOURCE, torch.tensor([[translator.config.start, *made.ids[:-1]]]))
     for side in ("encoder", "decoder"):
         assert_close(states[side], whole[side])

@@ -109,7 +109,7 @@ def test_prompts_of_different_lengths(kind):
     model, prompts, limits = gpt(kind), [[5, 6, 7, 8, 9], [10, 11], [12]], torch.tensor([4, 9, 7])
 
     def texts(network):
-        return [each.ids for each in greedy(PromptSteps(network, prompts, 16), limits, SpecialIds(stop=END))]
+        return [each.ids for each in greedy(PromptSteps(network, prompts, 16), limits, SpecialIds(stop_ids=(END,)))]
 
     whole = texts(model)
     with heads_off(model, OFF_IN_GPT):
@@ -120,7 +120,7 @@ def test_prompts_of_different_lengths(kind):
 @pytest.mark.parametrize("kind", ["sinusoidal", "relative", "buckets", "alibi", "rotary"])
 @torch.inference_mode()
 def test_beams_find_what_they_find_with_those_heads_off(kind):
-    model, limits, vocabulary = transformer(kind), torch.tensor([9, 6]), SpecialIds(stop=END, banned=(0,))
+    model, limits, vocabulary = transformer(kind), torch.tensor([9, 6]), SpecialIds(stop_ids=(END,), banned=(0,))
 
     def found(network, steps=CachedSteps):
         rows = beam_search(steps(network, *network.encode(SOURCE), 9, 4), limits, vocabulary, beams=4)

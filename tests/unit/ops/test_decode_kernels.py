@@ -65,7 +65,7 @@ def test_replayed_steps_give_the_same_text_again_and_alone(model):
 
     def texts(rows):
         steps = ReplayedSteps(model, rows, 80)
-        found = [each.ids for each in greedy(steps, torch.full((len(rows),), 60), SpecialIds(stop=-1), scored=False)]
+        found = [each.ids for each in greedy(steps, torch.full((len(rows),), 60), SpecialIds(), scored=False)]
         steps.close()
         return found
 

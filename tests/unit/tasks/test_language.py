@@ -1,3 +1,7 @@
+import dataclasses
+import inspect
+from itertools import zip_longest
+
 import pytest
 import torch
 from helpers import randomised
@@ -12,7 +16,6 @@ from manyheads.tasks.language.use import Completion, LanguageModel
 from manyheads.text.language import LanguageTokenizer
 
 CONTEXT = 13
-GREEDY = Sampling(temperature=0.0)
 PROMPTS = ["the cat", "a", "", "the dög sees the cat", "sleeps"]
 SIZES = {"context": CONTEXT, "width": 12, "layers": 2}
 
@@ -56,6 +59,20 @@ def test_the_first_piece_comes_before_the_last_is_computed(model, monkeypatch):
     assert first + "".join(rest) == model.generate("the cat", tokens=40, seed=2)
 
 
+def test_whoever_reads_a_stream_may_learn_meanwhile_and_read_another(model):
+    """While a piece is read, nothing of how it was computed is in force."""
+    alone = [model.generate(prompt, tokens=20, seed=2) for prompt in ("the cat", "a")]
+    streams = [model.generate(prompt, tokens=20, seed=2, stream=True) for prompt in ("the cat", "a")]
+    texts = ["", ""]
+    for pieces in zip_longest(*streams, fillvalue=""):
+        texts = [text + piece for text, piece in zip(texts, pieces)]
+        assert not torch.is_inference_mode_enabled()
+        weight = torch.ones(3, requires_grad=True)
+        (weight * 2).sum().backward()
+        assert weight.grad.tolist() == [2.0] * 3
+    assert texts == alone
+
+
 def test_greedy_text_is_the_best_token_each_time(model):
     ids = model.encode(["the cat"])[0]
     begun = len(ids)
@@ -68,30 +85,64 @@ def test_greedy_text_is_the_best_token_each_time(model):
 
 
 @pytest.mark.parametrize("family", ["gpt", "llama"])
-@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=0.8, top_p=0.9, repetition_penalty=1.3)])
-def test_completions_together_are_those_alone_in_any_batches(tokenizer, monkeypatch, family, sampling):
+@pytest.mark.parametrize("how", [{"temperature": 0.0}, {"temperature": 0.8, "top_p": 0.9, "repetition_penalty": 1.3}])
+def test_completions_together_are_those_alone_in_any_batches(tokenizer, monkeypatch, family, how):
     model = made(tokenizer, family)
-    options = {"tokens": 3 * CONTEXT, "samples": 2, "sampling": sampling, "stop": ("at",)}
+    options = {"tokens": 3 * CONTEXT, "samples": 2, "stop": ("at",), **how}
     together = model.complete(PROMPTS, **options)
     assert together == [model.complete([prompt], **options)[0] for prompt in PROMPTS]
     monkeypatch.setattr("manyheads.tasks.language.use.ROWS_AT_ONCE", 4)
     assert model.complete(PROMPTS, **options) == together
     assert [row[0].prompt for row in together] == PROMPTS
     assert len({row[0].text for row in together}) > 1
-    assert all((row[0] == row[1]) is (sampling is GREEDY) for row in together)
+    assert all((row[0] == row[1]) is (how == {"temperature": 0.0}) for row in together)
 
 
 def test_a_completion_says_why_it_ended(model):
-    length = model.complete(["the cat"], tokens=6, sampling=GREEDY)[0][0]
+    length = model.complete(["the cat"], tokens=6, temperature=0.0)[0][0]
     assert length == Completion("the cat", length.text, 6, "length")
     middle = length.text[len(length.text) // 2 :]
-    stopped = model.complete(["the cat"], tokens=6, sampling=GREEDY, stop=(middle,))[0][0]
+    stopped = model.complete(["the cat"], tokens=6, temperature=0.0, stop=(middle,))[0][0]
     assert stopped.reason == "stop"
     assert stopped.text == length.text[: length.text.index(middle)]
     with torch.no_grad():
         best = int(model.model(torch.tensor(model.encode(["the cat"])))[0, -1].argmax())
-    model.special = SpecialIds(stop=best)
-    assert model.complete(["the cat"], tokens=6, sampling=GREEDY)[0][0] == Completion("the cat", "", 0, "end")
+    model.special = SpecialIds(stop_ids=(best,))
+    assert model.complete(["the cat"], tokens=6, temperature=0.0)[0][0] == Completion("the cat", "", 0, "end")
+
+
+def test_one_string_is_one_stop_string_wherever_there_are_some(model):
+    text = model.generate("the cat", tokens=12, temperature=0.0)
+    stop = text[3:6]
+    for stops in (stop, [stop], iter([stop]), ("never said", stop)):
+        assert model.generate("the cat", tokens=12, temperature=0.0, stop=stops) == text[: text.index(stop)]
+    assert model.generate("the cat", tokens=12, temperature=0.0, stop=stop[::-1] + "x") == text  # and not its letters
+    for stops in ([stop], stop, iter([stop])):
+        rows = model.complete(["the cat", "the cat"], tokens=12, temperature=0.0, stop=stops)
+        assert [row[0].text for row in rows] == [text[: text.index(stop)]] * 2
+    with pytest.raises(ConfigError, match="3 is given where stop takes a text"):
+        model.generate("the cat", stop=[3])
+
+
+def test_every_way_of_asking_takes_any_iterable_and_no_other_thing(model):
+    assert model.search(iter(["the cat"]), tokens=3) == model.search(["the cat"], tokens=3)
+    assert model.encode(iter(["the cat", "a"])) == model.encode(["the cat", "a"])
+    assert list(model.stream(iter(["the cat"]), tokens=3)) == list(model.stream(["the cat"], tokens=3))
+    assert model.log_probabilities(iter([("the", " cat")])) == model.log_probabilities([("the", " cat")])
+    for ask in (model.search, model.encode, model.stream, model.complete, model.log_probabilities):
+        for wrong in ("the cat", 3, [3], ["the cat", None], [["a"]]):
+            with pytest.raises(ConfigError, match="takes"):
+                ask(wrong)
+    with pytest.raises(ConfigError, match="3 is given where a language model takes a text"):
+        model.generate(3)
+
+
+def test_signatures_say_what_can_be_asked(model):
+    fields = [field.name for field in dataclasses.fields(Sampling)]
+    for ask in (model.generate, model.complete):
+        parameters = inspect.signature(ask).parameters
+        assert [name for name in parameters if name in fields] == fields
+        assert {parameters[field.name].default == field.default for field in dataclasses.fields(Sampling)} == {True}
 
 
 def test_rows_that_no_text_has_are_never_said(tokenizer):

@@ -10,6 +10,7 @@ from helpers import randomised
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.documents import Piece
 from manyheads.generate.score import Scored
+from manyheads.generate.steps import SpecialIds
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.tasks.language import scoring as language_evaluation
 from manyheads.tasks.language.scoring import ChoiceQuestion, read_choice_questions, score_choices, score_text
@@ -87,7 +88,7 @@ def test_many_windows_are_read_some_at_a_time(model, monkeypatch):
 
 
 def test_a_model_that_knows_no_beginning_reads_the_first_token(model, monkeypatch):
-    monkeypatch.setattr(model, "special", SimpleNamespace(stop=-1, banned=()))
+    monkeypatch.setattr(model, "special", SpecialIds())
     ids = model.tokenizer.encode([TEXT])[0]
     scores = score_text(model, [Piece(TEXT, True)], stride=3)
     assert scores.tokens == len(ids) - 1

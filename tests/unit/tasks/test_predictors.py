@@ -8,9 +8,12 @@ import pytest
 from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError, ConfigError
-from manyheads.generate.sample import Sampling
 from manyheads.interop.directory import load_model
-from manyheads.tasks.translate.use import Translator
+from manyheads.tasks.inside.align import align, with_translations
+from manyheads.tasks.inside.look import look_inside
+from manyheads.tasks.inside.walk import walk_through
+from manyheads.tasks.similarity.use import score_pairs
+from manyheads.tasks.translate.use import Translator, score
 from tests.unit.tasks.tiny import PREDICTORS, ready
 
 TEXTS = ["the cat", "a", "the dog danced under a table", "", "sleeps", "the table sleeps", "the cat"]
@@ -33,16 +36,16 @@ AT_ONCE = {
 }
 WRONG: dict[str, list[list[Any]]] = {
     **{key: [[("a", "b")]] for key in ["classifier", "decoder's classifier"]},
-    **{key: [["a"], [("a", ["b"])]] for key in ["of pairs", "of numbers"]},
-    **{"of choices": [[("a", "b")]], "tagger": [[["the", 3]]], "embedder": [[3], ["a", None]]},
-    "answerer": [["what?"], [("what?", None)]],
+    **{key: [["a"], [("a", ["b"])], [("a", 3)]] for key in ["of pairs", "of numbers"]},
+    **{"of choices": [[("a", "b")], [("a", 3)], [(3, ["b", "c"])], [("a", [])]], "tagger": [[["the", 3]]]},
+    "answerer": [["what?"], [("what?", None)], [("a", "b", "c")]],
 }
 every = pytest.mark.parametrize("name", GIVEN)
 
 
 def asked(predictor: Any, given: Any) -> Any:
     if hasattr(predictor, "complete"):
-        return predictor.complete(given, tokens=40, sampling=Sampling(temperature=0.0), stop=("at",))
+        return predictor.complete(given, tokens=40, temperature=0.0, stop=("at",))
     return predictor.translate(given, beam=3) if hasattr(predictor, "translate") else predictor(given)
 
 
@@ -83,7 +86,7 @@ def test_nothing_gives_nothing_and_one_string_or_what_is_no_text_is_refused(name
     assert len(asked(predictor, [])) == 0
     with pytest.raises(ConfigError, match=r"takes a list of .*, not one string"):
         asked(predictor, "the cat [MASK]")
-    for wrong in WRONG.get(name, []):
+    for wrong in [3, [3], ["a [MASK]", None], [b"a"], *WRONG.get(name, [])]:
         with pytest.raises(ConfigError, match="takes"):
             asked(predictor, wrong)
 
@@ -99,3 +102,44 @@ def test_a_model_directory_and_its_run_open_alike_and_a_model_of_another_kind_do
         if PREDICTORS[other] is not kind:
             with pytest.raises(CheckpointError, match="is asked for"):
                 kind.load(models[other], device="cpu")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: list(align(ready("translator"), "ab")),
+        lambda: list(with_translations(ready("translator"), "ab")),
+        lambda: score("ab", ["ab"]),
+        lambda: ready("embedder").similarity("ab", ["ab"]),
+        lambda: ready("embedder").nearest("ab", "ab"),
+    ],
+)
+def test_one_string_is_nowhere_a_list_of_its_letters(ask):
+    with pytest.raises(ConfigError, match="not one string"):
+        ask()
+
+
+def test_choices_are_any_iterable_too():
+    predictor, choices = ready("of choices"), ["the cat", "a dog", "sleeps"]
+    same(predictor([("a", iter(choices))]), predictor([("a", choices)]))
+    assert predictor.probabilities(iter([("a", iter(choices))])).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda wrong: look_inside(ready("gpt"), wrong),
+        lambda wrong: walk_through(ready("classifier"), "the cat", wrong),
+        lambda wrong: ready("embedder").nearest(wrong, ["the cat"]),
+        lambda wrong: ready("embedder").similarity(["the cat"], [wrong]),
+        lambda wrong: ready("answerer").best("who", wrong),
+        lambda wrong: list(align(ready("translator"), [("the cat", wrong)])),
+        lambda wrong: list(with_translations(ready("translator"), [wrong])),
+        lambda wrong: score([wrong], ["the cat"]),
+        lambda wrong: score_pairs(ready("embedder"), [("the cat", wrong)], [1.0]),
+    ],
+)
+def test_whatever_else_takes_texts_refuses_what_is_none(ask):
+    for wrong in (3, ["the cat"]):
+        with pytest.raises(ConfigError, match="takes"):
+            ask(wrong)

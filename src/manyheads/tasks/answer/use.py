@@ -6,7 +6,7 @@ Shapes:  T positions of a window  N tokens of a context  L tokens of a stretch
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from manyheads.tasks.inside.conclusions import GIVES, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, outputs_of
-from manyheads.tasks.task import listed
+from manyheads.tasks.texts import text_pairs
 from manyheads.text.encoder import EncoderTokenizer
 
 COMPARED = 20  # stretches, the best of a context, which probabilities are shared among
@@ -68,7 +68,7 @@ class Answerer(EncoderPredictor):
         self._reader = Reader(tokenizer, model.config.context, longest=longest, stride=stride)
         self._warned = False
 
-    def __call__(self, questions: Sequence[tuple[str, str]]) -> list[Span]:
+    def __call__(self, questions: Iterable[tuple[str, str]]) -> list[Span]:
         """The best answer to each (question, context); many at a time get what each would get alone."""
         return [spans[0] for spans in self._ranked(questions)]
 
@@ -78,7 +78,7 @@ class Answerer(EncoderPredictor):
             raise ConfigError(f"{count} answers are asked for; ask for 1 or more")
         return self._ranked([(question, context)])[0][:count]
 
-    def _ranked(self, questions: Sequence[tuple[str, str]]) -> list[list[Span]]:
+    def _ranked(self, questions: Iterable[tuple[str, str]]) -> list[list[Span]]:
         pairs = _checked(questions)
         read = self._reader(pairs)
         if self._reader.cut and not self._warned:
@@ -123,16 +123,14 @@ class Answerer(EncoderPredictor):
         return Section(GIVES, said, [(points, answers)])
 
 
-def _checked(questions: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    questions = listed(questions, "an answerer", "(question, context)")
-    for pair in questions:
-        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
-            raise ConfigError(f"{pair!r:.60} is given where an answerer takes (question, context)")
-        if not pair[0].strip():
+def _checked(questions: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    found = list(text_pairs(questions, "an answerer", "(question, context)"))
+    for question, context in found:
+        if not question.strip():
             raise DataError("the question is empty; ask one")
-        if not pair[1].strip():
-            raise DataError(f"the context of the question {pair[0]!r:.60} is empty; give a text that may answer it")
-    return [(question, context) for question, context in questions]
+        if not context.strip():
+            raise DataError(f"the context of the question {question!r:.60} is empty; give a text that may answer it")
+    return found
 
 
 def window_scores(model: nn.Module, windows: Sequence[ContextWindow]) -> list[Tensor]:
@@ -190,8 +188,9 @@ def _behind_accents(context: str, end: int) -> int:
     return end
 
 
-def score_questions(answerer: Answerer, questions: Sequence[Question]) -> AnswerScores:
+def score_questions(answerer: Answerer, questions: Iterable[Question]) -> AnswerScores:
     """Exact match and F1 of the best answers."""
+    questions = list(questions)
     found = answerer(pairs_of(questions))
     golds = [[answer.text for answer in question.answers] for question in questions]
     return answer_scores([span.text for span in found], golds)

@@ -1,7 +1,7 @@
 """Classifiers: a model directory in, labels of texts out; how that is scored and looked into."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, example_files, outputs_of
 from manyheads.tasks.metrics import LabelScores, label_scores, label_table, number_scores, number_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import Predictor
+from manyheads.tasks.texts import is_sequence, listed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.objectives import compared
@@ -62,23 +63,26 @@ class Classifier(EncoderPredictor):
         self._wrapping = Wrapping(tokenizer, model.config.context)  # type: ignore
         self._warned = False
 
-    def __call__(self, examples: Sequence[Any]) -> list[Label] | list[float]:
+    def __call__(self, examples: Iterable[Any]) -> list[Label] | list[float]:
         """The likeliest label of each, or its number; many at a time give each what it would get alone."""
-        examples = listed(examples, "a classifier", "examples")
+        texts = self._given(examples)
+        scores = self._scores(texts)
         if self.numbers:
-            return self.scores(examples)[:, 0].tolist()
-        best, places = self.probabilities(examples).max(dim=1)
-        names = [example[1] if self.form == "choice" else self.names for example in examples]
+            return scores[:, 0].tolist()
+        best, places = scores.softmax(dim=1).max(dim=1)
+        names = [each[1:] if self.form == "choice" else self.names for each in texts]
         found = zip(names, best.tolist(), places.tolist())
         return [Label(own[place], probability, place) for own, probability, place in found]
 
-    def probabilities(self, examples: Sequence[Any]) -> Tensor:
+    def probabilities(self, examples: Iterable[Any]) -> Tensor:
         """[examples, labels], or [examples, choices] with zeros where an example has fewer; on the CPU."""
         return self.scores(examples).softmax(dim=1)
 
-    def scores(self, examples: Sequence[Any]) -> Tensor:
+    def scores(self, examples: Iterable[Any]) -> Tensor:
         """What the probabilities are made of, or the numbers, [examples, 1]."""
-        texts = [self._texts(example) for example in listed(examples, "a classifier", "examples")]
+        return self._scores(self._given(examples))
+
+    def _scores(self, texts: list[tuple[str, ...]]) -> Tensor:
         if not texts:
             return torch.zeros(0, max(len(self.names), 1))
         parts = [parts_of(self.form, each) for each in texts]
@@ -89,15 +93,22 @@ class Classifier(EncoderPredictor):
         candidates = candidates_of([len(each) for each in parts]) if self.form == "choice" else None
         return compared(torch.stack(outputs_of(self.model, rows)), candidates)
 
+    def _given(self, examples: Iterable[Any]) -> list[tuple[str, ...]]:
+        return [self._texts(example) for example in listed(examples, "a classifier", "examples")]
+
     def _texts(self, example: Any) -> tuple[str, ...]:
-        if self.form in ("text", "either") and isinstance(example, str):
-            return (example,)
-        if self.form != "text" and not isinstance(example, str) and len(example) == 2:
+        found: tuple[Any, ...] = ()
+        if isinstance(example, str):
+            found = (example,) if self.form in ("text", "either") else ()
+        elif self.form != "text" and is_sequence(example) and len(example) == 2:
             first, second = example
-            if self.form in ("pair", "either") and isinstance(second, str):
-                return first, second
-            if self.form == "choice" and not isinstance(second, str) and len(second) > 0:
-                return first, *second
+            if self.form != "choice":
+                found = first, second
+            elif isinstance(second, Iterable) and not isinstance(second, str):
+                choices = list(second)
+                found = (first, *choices) if choices else ()
+        if found and all(isinstance(text, str) for text in found):
+            return found
         shapes = {"text": "a text", "pair": "(text, text)", "either": "a text or (text, text)"}
         shape = shapes.get(self.form, "(context, choices)")
         raise ConfigError(f"{example!r:.60} is given where this classifier takes {shape}")

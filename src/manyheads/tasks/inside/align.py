@@ -17,6 +17,7 @@ from manyheads.look.alignment import Links, LinkScores, Reading, parse_links, sc
 from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.nn.parts import Part
+from manyheads.tasks.texts import refuse_no_list, text_pairs
 from manyheads.tasks.translate.use import Translator
 from manyheads.text.tokenizer import Tokenizer
 
@@ -70,21 +71,25 @@ def all_readings(translator: Translator) -> list[Reading]:
 
 def align(translator: Translator, pairs: Iterable[Pair], reading: Reading | None = None) -> Iterator[WordAlignment]:
     """The alignment of each sentence with its translation, in order; words are what whitespace separates."""
+    pairs = text_pairs(pairs, "align", "(sentence, translation)")
     for (found,) in _aligned(translator, pairs, [reading or reading_of(translator)]):
         yield found
 
 
 def with_translations(translator: Translator, sentences: Iterable[str]) -> Iterator[Pair]:
     """Each sentence with the translation that the model gives it."""
-    rest = iter(sentences)
+    refuse_no_list(sentences, "align", "sentences")
+    rest, done = iter(sentences), 0
     while chunk := list(islice(rest, TRANSLATED_AT_ONCE)):
-        yield from zip(chunk, translator.translate(chunk), strict=True)
+        yield from zip(chunk, translator.translate(chunk, first_line=done + 1), strict=True)
+        done += len(chunk)
 
 
 def score_readings(
-    translator: Translator, pairs: Sequence[AlignedPair], chosen: Sequence[Reading]
+    translator: Translator, pairs: Iterable[AlignedPair], chosen: Sequence[Reading]
 ) -> dict[Reading, LinkScores]:
     """How right each way of reading the attention is."""
+    pairs = list(pairs)
     aligned = _aligned(translator, ((pair.source, pair.target) for pair in pairs), chosen)
     found = [[each.links for each in pair] for pair in aligned]
     sure, possible = [pair.sure for pair in pairs], [pair.possible for pair in pairs]

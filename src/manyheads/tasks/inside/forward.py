@@ -10,6 +10,7 @@ from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.tasks.task import Predictor, open_predictor
+from manyheads.tasks.texts import refuse_no_text
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ def called(model: Path) -> str:
 
 def read(predictor: Predictor, text: str, second: str | None = None, tokens: int = 0) -> ForwardPass:
     """One text, or two, as this model reads them; a language model goes on for so many tokens."""
-    if not all(each.strip() for each in (text, "-" if second is None else second)):
+    texts = [text] if second is None else [text, second]
+    for each in texts:
+        refuse_no_text(each, predictor.what)
+    if not all(each.strip() for each in texts):
         raise DataError("the text is empty; give a sentence behind the model, in quotes")
     if tokens and not predictor.continues:
         raise ConfigError("only a language model goes on from a text; this is none, so leave the tokens away")

@@ -13,7 +13,6 @@ from manyheads.data.readers.corpus import json_in, read_lines
 from manyheads.data.readers.documents import Piece
 from manyheads.data.readers.examples import choices_in
 from manyheads.generate.score import log_probabilities, windows
-from manyheads.generate.steps import NO_STOP
 
 if TYPE_CHECKING:
     from manyheads.tasks.language.use import LanguageModel
@@ -66,7 +65,7 @@ def score_text(model: "LanguageModel", pieces: Iterable[Piece], *, stride: int |
     stride = max(context // 2, 1) if stride is None else stride
     if not 1 <= stride <= context:
         raise ConfigError(f"the stride is {stride}; it must be at least 1 and at most the model's context, {context}")
-    begun = model.tokenizer.start or ([] if model.special.stop == NO_STOP else [model.special.stop])
+    begun = model.tokenizer.start or list(model.special.stop_ids[:1])
     nats, tokens, letters, size, words = 0.0, 0, 0, 0, 0
     ids: list[int] = []
     with counting("predicting tokens") as show:
@@ -140,8 +139,9 @@ def read_choice_questions(path: Path) -> list[ChoiceQuestion]:
     return questions
 
 
-def score_choices(model: "LanguageModel", questions: list[ChoiceQuestion]) -> ChoiceScores:
+def score_choices(model: "LanguageModel", questions: Iterable[ChoiceQuestion]) -> ChoiceScores:
     """Zero-shot, as GPT-2 was tested: each candidate's log-probability behind the context, nothing being trained."""
+    questions = list(questions)
     rows = [(question.context, choice) for question in questions for choice in question.choices]
     totals = (each.total for each in model.log_probabilities(rows))
     plain = normalised = 0

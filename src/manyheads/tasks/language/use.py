@@ -1,8 +1,7 @@
 """Language models: a model directory in, text that goes on out; how that is scored and looked into."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -16,7 +15,7 @@ from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
-from manyheads.generate.steps import NO_STOP, Hypothesis, SpecialIds, refuse_many_rows
+from manyheads.generate.steps import Hypothesis, SpecialIds, refuse_many_rows
 from manyheads.look.walk import Section
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
@@ -26,7 +25,8 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.language import scoring
 from manyheads.tasks.language.recipe import Evaluation
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_texts
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import Predictor
+from manyheads.tasks.texts import text_pairs, texts_of
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.stream import TextStream
 
@@ -56,7 +56,6 @@ class LanguageModel(Predictor):
     def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
         super().__init__(model, tokenizer)
         self.special = SpecialIds.of(model.config, tokenizer)
-        self._other_ends: tuple[int, ...] = getattr(model.config, "other_ends", ())
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> Self:
@@ -70,49 +69,93 @@ class LanguageModel(Predictor):
 
     @overload
     def generate(
-        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[True], **how: Any
-    ) -> Iterator[str]: ...
+        self, prompt: str = "", *, tokens: int = ..., stop: str | Iterable[str] = ..., temperature: float = ...,
+        top_k: int = ..., top_p: float = ..., min_p: float = ..., repetition_penalty: float = ..., seed: int = ...,
+        stream: Literal[True],
+    ) -> Iterator[str]: ...  # fmt: skip
 
     @overload
     def generate(
-        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: Literal[False] = ..., **how: Any
-    ) -> str: ...
+        self, prompt: str = "", *, tokens: int = ..., stop: str | Iterable[str] = ..., temperature: float = ...,
+        top_k: int = ..., top_p: float = ..., min_p: float = ..., repetition_penalty: float = ..., seed: int = ...,
+        stream: Literal[False] = ...,
+    ) -> str: ...  # fmt: skip
 
     def generate(
-        self, prompt: str = "", *, tokens: int = 200, stop: Sequence[str] = (), stream: bool = False, **how: Any
+        self,
+        prompt: str = "",
+        *,
+        tokens: int = 200,
+        stop: str | Iterable[str] = (),
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int = 1,
+        stream: bool = False,
     ) -> str | Iterator[str]:
         """What follows the prompt, at most `tokens` tokens of it; with `stream`, piece by piece as it comes.
 
-        `how` are fields of `Sampling`: temperature, top_k, top_p, min_p, repetition_penalty, seed.
+        It ends before the first of the `stop` strings, one or several. The rest are the fields of `Sampling`.
         """
-        pieces = self.stream([prompt], tokens=tokens, stop=stop, sampling=Sampling(**how))
-        texts = (piece for _, piece in pieces)
+        how = Sampling(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repetition_penalty=repetition_penalty,
+            seed=seed,
+        )
+        texts = (piece for _, piece in self.stream([prompt], tokens=tokens, stop=stop, sampling=how))
         return texts if stream else "".join(texts)
 
-    def complete(self, prompts: Sequence[str], *, samples: int = 1, **how: Any) -> list[list[Completion]]:
+    def complete(
+        self,
+        prompts: Iterable[str],
+        *,
+        samples: int = 1,
+        tokens: int = 200,
+        stop: str | Iterable[str] = (),
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int = 1,
+    ) -> list[list[Completion]]:
         """`samples` completions of each prompt, many prompts at a time; each is what it would be alone.
 
-        `how` are `tokens`, `stop` and `sampling`, as `stream` takes them.
+        The rest is as `generate` takes it.
         """
-        prompts = listed(prompts, "complete", "prompts")
+        how = Sampling(
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            min_p=min_p,
+            repetition_penalty=repetition_penalty,
+            seed=seed,
+        )
+        prompts, stops = texts_of(prompts, "complete", "prompts"), stops_of(stop)
         self._refuse_many(samples)
         found: list[list[Completion]] = []
         at_once = 1 if self.model.rows_share_length or samples < 1 else max(ROWS_AT_ONCE // samples, 1)
         for first in range(0, len(prompts), at_once):
             group = prompts[first : first + at_once]
             rows = [Completion(prompt) for prompt in group for _ in range(samples)]
-            for row, piece in self.stream(group, samples=samples, completions=rows, **how):
+            options = {"samples": samples, "tokens": tokens, "stop": stops, "sampling": how, "completions": rows}
+            for row, piece in self.stream(group, **options):
                 rows[row].text += piece
             found += [rows[place : place + samples] for place in range(0, len(rows), samples)]
         return found
 
     def stream(
         self,
-        prompts: Sequence[str],
+        prompts: Iterable[str],
         *,
         tokens: int = 200,
         samples: int = 1,
-        stop: Sequence[str] = (),
+        stop: str | Iterable[str] = (),
         sampling: Sampling | None = None,
         completions: list[Completion] | None = None,
     ) -> Iterator[tuple[int, str]]:
@@ -122,9 +165,10 @@ class LanguageModel(Predictor):
         self._refuse_many(samples, tokens)
         encoded = self.encode(prompts)
         count, streams = len(encoded) * samples, [sample for _ in encoded for sample in range(samples)]
-        how = sampling or Sampling()
-        return self.stream_ids(encoded, [tokens] * count, [stop] * count, how, streams, completions=completions)
+        how, stops = sampling or Sampling(), [stops_of(stop)] * count
+        return self.stream_ids(encoded, [tokens] * count, stops, how, streams, completions=completions)
 
+    @torch.inference_mode()  # which a generator is in only while it computes, not where its pieces are read
     def stream_ids(
         self,
         prompts: list[list[int]],
@@ -147,29 +191,28 @@ class LanguageModel(Predictor):
         left = torch.tensor(limits)
         running = [True] * len(begun)
         capacity = max(len(row) + limit for row, limit in zip(begun, limits, strict=True))
-        with torch.inference_mode():
-            steps = prompt_steps(self.model, prompts, capacity, copies)
-            for rows, newest in decoded(steps, left, self.special, sampler):
-                for row, token_id in zip(rows.tolist(), newest.tolist(), strict=True):
-                    if not running[row]:
-                        continue
-                    piece, done = "", completions[row]
-                    if token_id in (self.special.stop, *self._other_ends):
-                        done.reason, running[row] = "end", False
-                    else:
-                        done.tokens += 1
-                        piece = texts[row].push(token_id)
-                        running[row] = done.tokens < limits[row] and not texts[row].stopped
-                    if not running[row]:
-                        left[row] = 0
-                        piece += texts[row].finish()
-                    if texts[row].stopped:
-                        done.reason = "stop"
-                    if piece:
-                        yield row, piece
-            steps.close()
+        steps = prompt_steps(self.model, prompts, capacity, copies)
+        for rows, newest in decoded(steps, left, self.special, sampler):
+            for row, token_id in zip(rows.tolist(), newest.tolist(), strict=True):
+                if not running[row]:
+                    continue
+                piece, done = "", completions[row]
+                if token_id in self.special.stop_ids:
+                    done.reason, running[row] = "end", False
+                else:
+                    done.tokens += 1
+                    piece = texts[row].push(token_id)
+                    running[row] = done.tokens < limits[row] and not texts[row].stopped
+                if not running[row]:
+                    left[row] = 0
+                    piece += texts[row].finish()
+                if texts[row].stopped:
+                    done.reason = "stop"
+                if piece:
+                    yield row, piece
+        steps.close()
 
-    def search(self, prompts: Sequence[str], *, tokens: int = 200, beam: int = 4, alpha: float = 0.0) -> list[str]:
+    def search(self, prompts: Iterable[str], *, tokens: int = 200, beam: int = 4, alpha: float = 0.0) -> list[str]:
         """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""
         if beam < 1 or tokens < 1:
             raise ConfigError(f"a beam of {beam} and {tokens} tokens are asked for; both must be at least 1")
@@ -191,13 +234,14 @@ class LanguageModel(Predictor):
             steps = prompt_steps(self.model, [ids], len(ids) + tokens)
             found = greedy(steps, torch.tensor([tokens]), self.special, scored=False)[0].ids
             steps.close()
-        return list(takewhile(lambda each: each not in self._other_ends, found))
+        return found
 
-    def log_probabilities(self, rows: Sequence[tuple[str, str]]) -> list[Scored]:
+    def log_probabilities(self, rows: Iterable[tuple[str, str]]) -> list[Scored]:
         """How likely each continuation is behind its beginning, whose border is a border of tokens too.
 
         A beginning that is longer than the model sees loses its oldest tokens.
         """
+        rows = list(text_pairs(rows, "log_probabilities", "(beginning, continuation)"))
         begun = self._encoded([beginning for beginning, _ in rows])
         rest = self.tokenizer.encode([continuation for _, continuation in rows])
         for (_, continuation), ids in zip(rows, rest):
@@ -208,9 +252,9 @@ class LanguageModel(Predictor):
                 )
         return log_probabilities(self.model, list(zip(begun, rest)))
 
-    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+    def encode(self, prompts: Iterable[str]) -> list[list[int]]:
         """Prompts as ids, behind what begins a text and before what the model was taught to wait for."""
-        prompts, context = listed(prompts, "encode", "prompts"), self.model.config.context
+        prompts, context = texts_of(prompts, "a language model", "prompts"), self.model.config.context
         for prompt in prompts:
             # To encode what is much too long takes a hundred times its size in memory.
             if len(prompt) > max(context * self.tokenizer.longest, ALWAYS_ENCODED):
@@ -226,12 +270,12 @@ class LanguageModel(Predictor):
                 )
         return rows
 
-    def _encoded(self, prompts: Sequence[str]) -> list[list[int]]:
-        tokenizer, end = self.tokenizer, self.special.stop
-        rows = [tokenizer.start + ids + tokenizer.behind for ids in tokenizer.encode(list(prompts), special=True)]
-        if not all(rows) and end == NO_STOP:
+    def _encoded(self, prompts: list[str]) -> list[list[int]]:
+        tokenizer, end = self.tokenizer, self.special.end
+        rows = [tokenizer.start + ids + tokenizer.behind for ids in tokenizer.encode(prompts, special=True)]
+        if not all(rows) and end is None:
             raise ConfigError("this model knows no beginning of a text; give a prompt")
-        return [row or [end] for row in rows]
+        return [row or [end] for row in rows]  # type: ignore
 
     def evaluate(self, asked: Evaluation) -> str:
         """Perplexity and bits of text, or accuracy on questions with choices."""
@@ -269,6 +313,11 @@ class LanguageModel(Predictor):
 
     def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
         return [*same_decoder_logits(self.model), *same_texts(self.model, sentences, beam)]
+
+
+def stops_of(stop: str | Iterable[str]) -> list[str]:
+    """The strings that end a text; one may stand alone."""
+    return [stop] if isinstance(stop, str) else texts_of(stop, "stop", "strings")
 
 
 PREDICTOR = LanguageModel

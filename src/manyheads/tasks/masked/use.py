@@ -1,7 +1,7 @@
 """Masked language models: a text with hidden words in, the likeliest words out; how that is scored and looked into."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor
 from manyheads.tasks.masked.data import longest_sentence
 from manyheads.tasks.masked.recipe import Evaluation
-from manyheads.tasks.task import listed
+from manyheads.tasks.texts import texts_of
 from manyheads.text.encoder import EncoderTokenizer
 
 ROWS = 32  # of a text that is scored, in one batch
@@ -52,11 +52,11 @@ class Filler(EncoderPredictor):
         self.mask = tokenizer.pieces([tokenizer.mask])[0]
         """How a hidden word is written: [MASK]."""
 
-    def __call__(self, texts: Sequence[str], count: int = 5) -> list[list[list[Guess]]]:
+    def __call__(self, texts: Iterable[str], count: int = 5) -> list[list[list[Guess]]]:
         """For each hidden word of each text the `count` likeliest words, the likeliest first."""
         if count < 1:
             raise ConfigError(f"{count} guesses are no guess; ask for at least 1")
-        rows = [self._row(text) for text in listed(texts, "a filler")]
+        rows = [self._row(text) for text in texts_of(texts, "a filler")]
         found: list[list[list[Guess]]] = [[] for _ in rows]
         for places in grouped([len(row) for row in rows], CELLS_AT_ONCE):
             for place, guesses in zip(places, self._guesses([rows[place] for place in places], count)):

@@ -85,7 +85,7 @@ def same_texts(model, sentences: int, beam: int) -> list[Finding]:
     context = model.config.context
     lengths = [min(number % 17 + 1, context) for number in range(sentences)]
     rows = [_random_ids(model.config, 1, length)[0].tolist() for length in lengths]
-    special = SpecialIds(stop=-1)
+    special = SpecialIds()
     findings = []
     for name, sampling in (("greedy", Sampling(temperature=0.0)), ("sampled", Sampling(temperature=0.9, top_p=0.9))):
 

@@ -1,6 +1,6 @@
 """Embedders: a model directory in, one vector for each text out; how that is scored and looked into."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -23,9 +23,10 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, example_files, outputs_of
 from manyheads.tasks.metrics import NumberScores, number_scores, number_table
 from manyheads.tasks.similarity.recipe import Evaluation
-from manyheads.tasks.task import listed
+from manyheads.tasks.texts import refuse_no_text, text_pairs, texts_of
 from manyheads.text.encoder import EncoderTokenizer
 
+WHO = "an embedder"
 TEXTS_AT_ONCE = 8_192
 # Tokens in one batch: on a CPU what stays in its caches, elsewhere what keeps it busy.
 CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE = 2_048, 65_536
@@ -34,7 +35,7 @@ CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE = 2_048, 65_536
 class Embedder(EncoderPredictor):
     """A model that gives each text a vector; texts that mean the same have vectors with a cosine near 1."""
 
-    what = "an embedder"
+    what = WHO
     kinds = (BertEmbedder,)
     scored_on = Evaluation
 
@@ -60,16 +61,16 @@ class Embedder(EncoderPredictor):
         found.path = path
         return found
 
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+    def __call__(self, texts: Iterable[str]) -> np.ndarray:
         """[texts, width], float32; many at a time give each what it would get alone."""
         chunks = list(self.in_chunks(texts))
         if len(chunks) == 1:
             return chunks[0]
         return np.concatenate([np.empty((0, self.width), dtype=np.float32), *chunks])
 
-    def in_chunks(self, texts: Sequence[str]) -> Iterator[np.ndarray]:
+    def in_chunks(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """The vectors of the texts in their order, some thousands at a time: for more than memory should hold."""
-        texts, self._wrapping.cut = _texts(texts), 0
+        texts, self._wrapping.cut = texts_of(texts, WHO), 0
         tokens = CPU_TOKENS_AT_ONCE if self.device.type == "cpu" else TOKENS_AT_ONCE
         for first in range(0, len(texts), TEXTS_AT_ONCE):
             rows = self._wrapping.rows([(text,) for text in texts[first : first + TEXTS_AT_ONCE]])
@@ -82,14 +83,14 @@ class Embedder(EncoderPredictor):
                 "lose their end"
             )
 
-    def similarity(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
+    def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """[first, second]: the cosine of the vectors of each of the first texts with those of all second texts."""
-        first, second = _texts(first), _texts(second)
+        first, second = texts_of(first, WHO), texts_of(second, WHO)
         vectors = unit(self([*first, *second]))
         return vectors[: len(first)] @ vectors[len(first) :].T
 
     def nearest(
-        self, text: str, texts: Sequence[str], count: int = 10, *, show: Callable[[int], object] = lambda compared: None
+        self, text: str, texts: Iterable[str], count: int = 10, *, show: Callable[[int], object] = lambda compared: None
     ) -> list[tuple[float, int]]:
         """The cosine and the place of the texts most similar to one, the best first; of equals the first comes first.
 
@@ -97,7 +98,8 @@ class Embedder(EncoderPredictor):
         """
         if count < 1:
             raise ConfigError(f"{count} texts are asked for; ask for 1 or more")
-        texts = _texts(texts)
+        refuse_no_text(text, WHO)
+        texts = texts_of(texts, WHO)
         wanted, cosines = None, []
         for vectors in map(unit, self.in_chunks([text, *texts])):
             wanted = vectors[0] if wanted is None else wanted
@@ -138,22 +140,15 @@ class Embedder(EncoderPredictor):
         return concluded("One vector stands for the whole text.", grid)
 
 
-def _texts(texts: Sequence[str]) -> list[str]:
-    found = listed(texts, "an embedder")
-    for text in found:
-        if not isinstance(text, str):
-            raise ConfigError(f"{text!r:.60} is given where an embedder takes a text")
-    return found
-
-
 def unit(vectors: np.ndarray) -> np.ndarray:
     """The vectors [n, width] with the length 1, so that products of them are cosines."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
-def score_pairs(embedder: Embedder, pairs: Sequence[tuple[str, str]], scores: Sequence[float]) -> NumberScores:
+def score_pairs(embedder: Embedder, pairs: Iterable[tuple[str, str]], scores: Sequence[float]) -> NumberScores:
     """How well the cosines of pairs of texts follow their scores; only correlations do not depend on the scale."""
+    pairs = list(text_pairs(pairs, WHO))
     vectors = unit(embedder([*(first for first, _ in pairs), *(second for _, second in pairs)]))
     first, second = vectors[: len(pairs)], vectors[len(pairs) :]
     return number_scores((first * second).sum(axis=1), scores)

@@ -1,9 +1,10 @@
 """Taggers: a model directory in, a label for each word of a sentence out; how that is scored and looked into."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from manyheads.tasks.labelled import EncoderPredictor, outputs_of
 from manyheads.tasks.metrics import EntityScores, entity_scores, entity_table
 from manyheads.tasks.tag.data import Windowing, refuse_unknown
 from manyheads.tasks.tag.recipe import Evaluation
-from manyheads.tasks.task import listed
+from manyheads.tasks.texts import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 
@@ -49,7 +50,7 @@ class Tagger(EncoderPredictor):
         self.names = model.names
         self._windowing = Windowing(tokenizer, model.config.context)
 
-    def __call__(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Tag]]:
+    def __call__(self, sentences: Iterable[str | Iterable[str]]) -> list[list[Tag]]:
         """The likeliest label of each word; many sentences at a time give each what it would get alone.
 
         A string is split at white space, a list is taken as words.
@@ -60,7 +61,7 @@ class Tagger(EncoderPredictor):
             found.append([Tag(word, self.names[place], probability) for word, probability, place in best])
         return found
 
-    def probabilities(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[Tensor]:
+    def probabilities(self, sentences: Iterable[str | Iterable[str]]) -> list[Tensor]:
         """[words, labels] of each sentence; on the CPU."""
         windows = self._windowing.windows(self._words(sentences))
         scores = iter(outputs_of(self.model, [window.ids for each in windows for window in each]))
@@ -69,13 +70,8 @@ class Tagger(EncoderPredictor):
             torch.cat([nothing, *(next(scores)[window.places].softmax(dim=-1) for window in each)]) for each in windows
         ]
 
-    def _words(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
-        sentences = listed(sentences, "a tagger", "sentences")
-        words = [sentence.split() if isinstance(sentence, str) else list(sentence) for sentence in sentences]
-        strange = next((word for row in words for word in row if not isinstance(word, str)), None)
-        if strange is not None:
-            raise ConfigError(f"{strange!r:.60} is given where a tagger takes a word; a sentence is a string or words")
-        return words
+    def _words(self, sentences: Iterable[str | Iterable[str]]) -> list[list[str]]:
+        return [_words_of(sentence) for sentence in listed(sentences, "a tagger", "sentences")]
 
     def evaluate(self, asked: Evaluation) -> str:
         """Accuracy of words, and precision, recall and F1 of entities, in all and by type."""
@@ -108,11 +104,24 @@ class Tagger(EncoderPredictor):
         return concluded("The label of a word is read at its first piece.", grid)
 
 
-def score_tags(tagger: Tagger, sentences: list[TaggedSentence], *, path: str | Path = "the sentences") -> EntityScores:
+def _words_of(sentence: Any) -> list[str]:
+    if isinstance(sentence, str):
+        return sentence.split()
+    words = list(sentence) if isinstance(sentence, Iterable) else [sentence]
+    for word in words:
+        if not isinstance(word, str):
+            raise ConfigError(f"{word!r:.60} is given where a tagger takes a word; a sentence is a string or words")
+    return words
+
+
+def score_tags(
+    tagger: Tagger, sentences: Iterable[TaggedSentence], *, path: str | Path = "the sentences"
+) -> EntityScores:
     """Compares what a tagger says with the labels of sentences; `path` is the file that a message names.
 
     A label that the model does not have is refused.
     """
+    sentences = list(sentences)
     refuse_unknown(path, sentences, tagger.names, "the model")
     found = tagger([sentence.words for sentence in sentences])
     predicted = [[tag.label for tag in tags] for tags in found]

@@ -2,8 +2,9 @@
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,29 @@ from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.grouping import grouped
+from manyheads.core.log import warn
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
+from manyheads.data.sentences import parts_that_fit
 from manyheads.generate.beam import beam_search, length_penalty
 from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps, refuse_many_rows
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
-from manyheads.models.transformer import Transformer
+from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.inside.conclusions import LOGITS, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import Predictor
+from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
 from manyheads.train.objectives import Loss, translation_loss
 
+LONGEST = 256  # tokens translated at once: as many as data.longest lets into training by default
+NAMED = 5  # of the lines that a warning is about
 EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and these (Vaswani et al. 2017, section 6.1)
 ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
 BATCH_CELLS = 28_000  # source and cache positions of one batch of sentences
@@ -54,33 +60,59 @@ class Translator(Predictor):
     scored_on = Evaluation
     ranked_by = ("loss", "bleu")
 
-    def translate(self, sentences: Sequence[str], *, beam: int = BEAM, alpha: float = 0.6) -> list[str]:
-        """The best translation of each sentence, in order; beam 1 is greedy search, a blank sentence stays blank."""
-        return [found[0].text for found in self._search(sentences, beam, alpha, count=1, scored=False)]
+    def translate(
+        self, sentences: Iterable[str], *, beam: int = BEAM, alpha: float = 0.6, first_line: int = 1
+    ) -> list[str]:
+        """The best translation of each sentence, in order; beam 1 is greedy search, a blank sentence stays blank.
+
+        One of more than 256 tokens is split at the ends of its sentences, and its parts' translations are joined; a
+        warning names it by its number, which counts from `first_line`.
+        """
+        return [found[0].text for found in self._search(sentences, beam, alpha, 1, first_line, scored=False)]
 
     def candidates(
-        self, sentences: Sequence[str], *, beam: int = BEAM, alpha: float = 0.6, count: int = 4
+        self, sentences: Iterable[str], *, beam: int = BEAM, alpha: float = 0.6, count: int = 4, first_line: int = 1
     ) -> list[list[Translation]]:
-        """The best `count` translations of each sentence with their scores, best first."""
-        return self._search(sentences, beam, alpha, count, scored=True)
+        """The best `count` translations of each sentence with their scores, best first; of parts they are added up."""
+        return self._search(sentences, beam, alpha, count, first_line, scored=True)
 
     def _search(
-        self, sentences: Sequence[str], beam: int, alpha: float, count: int, scored: bool
+        self, sentences: Iterable[str], beam: int, alpha: float, count: int, first_line: int, scored: bool
     ) -> list[list[Translation]]:
-        sentences = listed(sentences, "translate", "sentences")
+        sentences = texts_of(sentences, "translate", "sentences")
         if beam < 1 or not 1 <= count <= beam:
             raise ConfigError(f"{count} candidates of a beam of {beam}: the beam must be at least 1 and hold them all")
         if not 0 <= alpha < math.inf:
             raise ConfigError(f"the length penalty alpha is {alpha}; it must be at least 0, which is none")
         full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
-        rows = self.tokenizer.encode([sentences[place] for place in full])
+        parts = self._in_parts([sentences[place] for place in full], [first_line + place for place in full])
+        rows = [row for each in parts for row in each]
         found = [row[:count] for row in decode_all(self.model, rows, beam=beam, alpha=alpha, scored=scored)]
         texts = iter(self.tokenizer.decode([hypothesis.ids for row in found for hypothesis in row]))
+        # One line in is one line out, whatever the model writes.
+        lines = (Translation(" ".join(next(texts).split("\n")), each.score) for row in found for each in row)
+        by_part = iter([list(islice(lines, len(row))) for row in found])
         results = [[Translation("", 0.0)] for _ in sentences]
-        for place, row in zip(full, found, strict=True):
-            # One line in is one line out, whatever the model writes.
-            results[place] = [Translation(" ".join(next(texts).split("\n")), hypothesis.score) for hypothesis in row]
+        for place, each in zip(full, parts, strict=True):
+            results[place] = [_joined(best) for best in zip(*islice(by_part, len(each)))]
         return results
+
+    def _in_parts(self, sentences: list[str], numbers: list[int]) -> list[list[list[int]]]:
+        """The ids of each sentence; one that is too long comes in parts, and is warned of by its number."""
+        longest = min(LONGEST, _most_tokens(self.model.config))
+        found = [[row] for row in self.tokenizer.encode(sentences)]
+        long = [place for place, (row,) in enumerate(found) if len(row) > longest]
+        for place in long:
+            fits = lambda text: len(self.tokenizer.encode([text])[0]) <= longest  # noqa: E731
+            found[place] = self.tokenizer.encode(parts_that_fit(sentences[place], fits))
+        if long:
+            named = ", ".join(f"{numbers[place]:,}" for place in long[:NAMED])
+            more = f" and {len(long) - NAMED:,} more" if len(long) > NAMED else ""
+            warn(
+                f"longer than the {longest} tokens that are translated at once: {'lines' if long[1:] else 'line'} "
+                f"{named}{more}; split at the ends of sentences, or between words, and joined again"
+            )
+        return found
 
     def evaluate(self, asked: Evaluation) -> str:
         """BLEU, cased and lower-cased, and chrF, with their signatures."""
@@ -110,7 +142,7 @@ class Translator(Predictor):
         """A sentence and its translation, the one given or the one that beam search finds."""
         model, tokenizer, config = self.model, self.tokenizer, self.model.config
         row = tokenizer.encode([text])[0]
-        most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
+        most = _most_tokens(config)
         refuse_long(text, row, most)
         if second is None:
             found = decode_all(model, [row], beam=BEAM)[0][0].ids
@@ -139,6 +171,16 @@ class Translator(Predictor):
 
     def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
         return [*same_logits(self.model), *same_translations(self.model, decode_all, sentences, beam)]
+
+
+def _joined(parts: Iterable[Translation]) -> Translation:
+    parts = list(parts)
+    return Translation(" ".join(part.text for part in parts), sum(part.score for part in parts))
+
+
+def _most_tokens(config: TransformerConfig) -> int:
+    """A table of positions ends where it ends."""
+    return config.positions.length if config.positions.kind == "learned" else sys.maxsize
 
 
 def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
@@ -175,9 +217,8 @@ def decode_all(
     """
     device = next(model.parameters()).device
     config = model.config
-    # A table of positions ends where it ends.
-    most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
-    special = SpecialIds(stop=config.end, banned=(config.pad,))
+    most = _most_tokens(config)
+    special = SpecialIds(stop_ids=(config.end, *config.other_ends), banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     refuse_many_rows(model, beam, max(map(len, rows), default=0) + EXTRA_TOKENS, beam)
     with torch.inference_mode():
@@ -213,14 +254,15 @@ def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) ->
     return memory, mask
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, tuple[float, str]]:
+def score(hypotheses: Iterable[str], references: Iterable[str]) -> dict[str, tuple[float, str]]:
     """sacreBLEU's BLEU, cased and lower-cased, and chrF, each with the signature that says how it was computed."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
     metrics = {"BLEU": BLEU(), "BLEU, lower": BLEU(lowercase=True), "chrF": CHRF()}
-    found = {name: metric.corpus_score(list(hypotheses), [list(references)]) for name, metric in metrics.items()}
-    return {name: (found[name].score, str(metric.get_signature())) for name, metric in metrics.items()}
+    found, right = (texts_of(each, "score") for each in (hypotheses, references))
+    scores = {name: metric.corpus_score(found, [right]) for name, metric in metrics.items()}
+    return {name: (scores[name].score, str(metric.get_signature())) for name, metric in metrics.items()}
 
 
 PREDICTOR = Translator
