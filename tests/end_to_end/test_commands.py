@@ -59,7 +59,7 @@ def formats(corpus, tmp_path_factory) -> dict[str, list]:
 def plain_run(corpus, tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("plain") / "run"
     result = trained(run, "--source", corpus / "train.en", "--target", corpus / "train.de", steps=2)
-    assert "784 training pairs, 16 validation pairs" in result.err  # every 50th was held out
+    assert "784 training pairs, 16 validation pairs" in result.err  # one in 50 was held out
     return run
 
 

@@ -86,7 +86,7 @@ class LanguageModelling(Task):
         return LanguageRecipe(family=family, model=model)
 
     def read(self) -> Texts | Corpus:
-        return examples_of(self.recipe.data)
+        return examples_of(self.recipe.data, self.recipe.train.seed)
 
     def train_processor(self, examples: Texts | Corpus) -> LanguageTokenizer:
         return train_tokenizer(examples, self.recipe.data)

@@ -64,7 +64,7 @@ class Translation(Task):
             )
 
     def read(self) -> Corpus:
-        return corpus_of(self.recipe.data)
+        return corpus_of(self.recipe.data, self.recipe.train.seed)
 
     def train_processor(self, examples: Corpus) -> Tokenizer:
         return train_tokenizer(examples, self.recipe.data)
