@@ -140,6 +140,8 @@ def test_candidates_come_with_number_and_score(run):
 def test_input_that_is_not_utf8_is_named_by_its_line(run):
     sentence = refused("translate", run, stdin=b"the cat\nfine\nna\xefve\n")
     assert sentence.startswith("standard input, line 3: not valid UTF-8")
+    too_long = b"the cat\n" + b"a" * 5_000_001
+    assert "standard input, line 2: it is longer than 5,000,000 bytes" in refused("translate", run, stdin=too_long)
 
 
 def test_a_reader_that_leaves_is_no_error(run):

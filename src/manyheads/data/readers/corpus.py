@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -16,13 +17,42 @@ TABLES = (".tsv", ".txt")
 OBJECTS = (".jsonl",)
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 COMPRESSED = tuple(OPENERS)
+LONGEST_LINE, LONGEST_LINE_FROM = 5_000_000, "MANYHEADS_LONGEST_LINE"
 UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what a missing, cut or damaged file raises
 
 Pair = tuple[str, str]
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 text file, plain, .gz or .xz, without their ends.
+def longest_line() -> int:
+    """How many bytes a line may have: five million, or what the environment says."""
+    asked = os.environ.get(LONGEST_LINE_FROM, str(LONGEST_LINE))
+    if not asked.isdecimal() or int(asked) < 1:
+        raise ConfigError(f"{LONGEST_LINE_FROM} is {asked!r}; it must be a number of bytes, as {LONGEST_LINE}")
+    return int(asked)
+
+
+def refuse_long(size: int, longest: int, place: str) -> None:
+    """A line must not be longer than memory and patience allow; `place` begins the sentence."""
+    if size > longest:
+        raise DataError(
+            f"{place}: it is longer than {longest:,} bytes, more than a line may have; break it up, or raise the "
+            f"limit, as in {LONGEST_LINE_FROM}={10 * longest}"
+        )
+
+
+def bounded_lines(file: BinaryIO, name: str, longest: int | None = None) -> Iterator[bytes]:
+    """The lines of a file without their line feeds; one that is too long is refused before all of it is read."""
+    longest = longest or longest_line()
+    number = 0
+    while line := file.readline(longest + 1):
+        number += 1
+        line = line.removesuffix(b"\n")
+        refuse_long(len(line), longest, f"{name}, line {number}")
+        yield line
+
+
+def read_lines(path: Path, longest: int | None = None) -> Iterator[str]:
+    """The lines of a UTF-8 text file, plain, .gz or .xz, without their ends, each of at most `longest` bytes.
 
     Only a line feed ends a line: the other separators of Unicode occur inside sentences, and would shift one side of
     a parallel corpus against the other.
@@ -31,12 +61,10 @@ def read_lines(path: Path) -> Iterator[str]:
     number = 0
     try:
         with opened(path) as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(bounded_lines(file, str(path), longest), start=1):
                 if number == 1:
                     line = line.removeprefix(BYTE_ORDER_MARK)
-                if line.endswith(b"\n"):
-                    line = line[:-1].removesuffix(b"\r")
-                yield line.decode("utf-8")
+                yield line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}); convert the file to UTF-8"

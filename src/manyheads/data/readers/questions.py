@@ -10,6 +10,7 @@ from manyheads.core.errors import DataError
 from manyheads.core.log import warn
 from manyheads.data.readers.corpus import read_lines
 
+ONE_LINE = 2**40  # bytes: published files are all on one line
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 
 
@@ -45,7 +46,7 @@ def read_questions(path: Path) -> list[Question]:
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
     try:
-        content = json.loads("\n".join(read_lines(path)))
+        content = json.loads("\n".join(read_lines(path, longest=ONE_LINE)))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({error}); give a file in the layout of SQuAD") from error
     questions, mended, left_out = [], 0, 0
