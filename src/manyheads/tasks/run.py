@@ -15,6 +15,7 @@ from manyheads.core.log import say
 from manyheads.ops.device import pick_device
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
 from manyheads.train.checkpoint import Checkpoints, Progress
+from manyheads.train.length import fitted, in_proportion, tell_length
 from manyheads.train.loop import Training, run_is_new
 
 MAY_DIFFER = ("dropout", "attention_dropout", "inner_dropout")  # of a pre-trained model's sizes
@@ -46,14 +47,14 @@ def resolve(
     begun = task.begin(asked)
     if pre_trained:
         _refuse_other_sizes(begun, change(begun), pre_trained)
-    return task.complete(begun, change, asked)
+    return _with_steps(task.complete(begun, change, asked), asked)
 
 
 def resolve_again(run: Path, name: str, assignments: tuple[str, ...] = ()) -> Any:
     """The recipe of a run that goes on; of it only how it is trained may be changed."""
     table = _read_recipe(run / "recipe.toml", name)
     recipe = updated(task_of(name).blank(table), table)
-    changed = assigned(recipe, assignments)
+    changed = _with_steps(assigned(recipe, assignments), Asked(None, table, {}, assignments, None))
     for section in fields(recipe):
         if section.name != "train" and getattr(changed, section.name) != getattr(recipe, section.name):
             raise ConfigError(f"{section.name} of a run cannot change when it goes on; only train.… can")
@@ -79,7 +80,10 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
     learned = sum(each.numel() for each in model.parameters() if each.requires_grad)
     share = f" ({learned:,} of them learn)" if learned < count else ""
     say(f"{count:,} parameters{share}, training on {device} into {run}")
-    return Training(run, recipe.train, model, recipe.model.width, task.batches(), task).fit()
+    batches, width = task.batches(), recipe.model.width
+    task.recipe = replace(recipe, train=fitted(recipe.train, len(batches), width))
+    tell_length(task.recipe.train, len(batches), width)
+    return Training(run, task.recipe.train, model, width, batches, task).fit()
 
 
 def _refuse_impossible_sizes(task: Task) -> None:
@@ -136,6 +140,20 @@ def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: b
         raise
     if overwrite:
         shutil.rmtree(previous, ignore_errors=True)
+
+
+def _with_steps(recipe: Any, asked: Asked) -> Any:
+    """The recipe, in which steps that somebody asked for are not cut by epochs, nor all spent on a preset's warm-up."""
+    train = recipe.train
+    for place in (replace(asked, table={}), asked):  # the command's word comes before its file's
+        if place.names("train", "epochs"):
+            break
+        if place.names("train", "steps"):
+            train = replace(train, epochs=0)
+            break
+    if asked.names("train", "steps") and not asked.names("train", "warmup"):
+        train = in_proportion(train, recipe.model.width, "warmup")
+    return replace(recipe, train=train)
 
 
 def _read_recipe(file: Path | None, task: str) -> dict[str, Any]:

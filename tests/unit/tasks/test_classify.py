@@ -42,12 +42,13 @@ def written(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.txt.xz"])
-def test_a_header_or_none_gives_the_same_examples(tmp_path, name):
+def test_a_header_or_none_gives_the_same_examples(tmp_path, name, capfd):
     plain = read_examples(written(tmp_path / name, 'good day\tyes\nbad "day\tno\n'))
     named = read_examples(written(tmp_path / f"b{name}", 'Label\tid\tText\nyes\t1\tgood day\nno\t2\tbad "day\n'))
     assert plain.form == named.form == "text"
     assert [(e.texts, e.label) for e in plain.examples] == [(e.texts, e.label) for e in named.examples]
     assert [example.line for example in named.examples] == [2, 3]
+    assert capfd.readouterr().err == f"{named.path}: line 1 names the columns (Label, id, Text) and is left out\n"
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,24 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.log import say
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLES = (".tsv", ".txt")
 OBJECTS = (".jsonl",)
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 COMPRESSED = tuple(OPENERS)
+SIDES = {
+    "source", "target", "src", "tgt", "trg", "english", "german", "french", "spanish", "italian", "dutch", "portuguese",
+    "russian", "polish", "czech", "turkish", "chinese", "japanese", "korean", "arabic",
+}  # fmt: skip
+CODES = {"de", "fr", "es", "it", "nl", "pt", "ru", "pl", "cs", "tr", "zh", "ja", "ko", "ar"}
 LONGEST_LINE, LONGEST_LINE_FROM = 5_000_000, "MANYHEADS_LONGEST_LINE"
 UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what a missing, cut or damaged file raises
 
@@ -162,8 +169,23 @@ def _table(path: Path, columns: tuple[int, int] | None) -> Iterator[Pair]:
                 f"{path}, line {number}: {len(cells)} columns, but column {max(left, right) + 1} is asked "
                 f"for; mend the line or name other columns"
             )
+        elif number == 1 and _are_names({cells[left].strip().lower(), cells[right].strip().lower()}):
+            _say_header_once(path, 1, tuple(cells))
         else:
             yield cells[left], cells[right]
+
+
+def _are_names(sides: set[str]) -> bool:
+    """Whether two sides name languages; codes do so only beside English, since "es" and "it" may be a pair."""
+    return len(sides) == 2 and (sides <= SIDES or ("en" in sides and sides <= {"en"} | CODES))
+
+
+def say_header(path: Path, number: int, cells: Sequence[str]) -> None:
+    """Tells that a line names the columns of a table."""
+    say(f"{path}: line {number} names the columns ({', '.join(cells)}) and is left out")
+
+
+_say_header_once = cache(say_header)  # a corpus is read more than once
 
 
 def _objects(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:

@@ -35,6 +35,25 @@ def test_a_line_that_is_too_long_is_refused_by_its_number_before_it_is_read(monk
         list(read_lines(packed))
 
 
+@pytest.mark.parametrize(
+    ("text", "fields", "found"),
+    [
+        ("Source\tTarget\na\tb\n", None, [("a", "b")]),
+        ("id\ten\tde\n1\ta\tb\n", ("3", "2"), [("b", "a")]),
+        ("a\tb\nen\tde\n", None, [("a", "b"), ("en", "de")]),
+        ("es\tit\n", None, [("es", "it")]),
+        ("source\tsource\n", None, [("source", "source")]),
+    ],
+)
+def test_a_header_is_recognised_and_said_once(tmp_path, capfd, text, fields, found):
+    path = written(tmp_path / "a.tsv", text)
+    for _ in range(2):
+        assert list(read_pairs(pairs=[path], fields=fields)) == found
+    header = text.splitlines()[0].replace("\t", ", ")
+    said = f"{path}: line 1 names the columns ({header}) and is left out\n"
+    assert capfd.readouterr().err == (said if len(found) < text.count("\n") else "")
+
+
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))
 def test_lines_come_back_as_written(tmp_path_factory, lines):
     path = written(tmp_path_factory.mktemp("lines") / "text", "".join(line + "\n" for line in lines))
