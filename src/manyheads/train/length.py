@@ -12,10 +12,14 @@ MANY_EPOCHS = 200
 
 def fitted(config: TrainConfig, batches: int, width: int) -> TrainConfig:
     """Training that ends after `train.epochs` of so many batches, where its steps are more."""
-    steps = math.ceil(config.epochs * batches / config.accumulate)
+    steps = _allowed(config, batches)
     if not 0 < steps < config.steps:
         return config
     return in_proportion(replace(config, steps=steps), width, "warmup", "valid_every", "checkpoint_every")
+
+
+def _allowed(config: TrainConfig, batches: int) -> int:
+    return math.ceil(config.epochs * batches / config.accumulate)
 
 
 def in_proportion(config: TrainConfig, width: int, *names: str) -> TrainConfig:
@@ -33,7 +37,8 @@ def tell_length(config: TrainConfig, batches: int, width: int) -> None:
     epochs = config.steps * config.accumulate / batches
     often = f"{epochs:,.0f}" if epochs >= 10 else f"{epochs:.1f}"
     warmup = f", {config.warmup:,} of them to warm up" if 1 < config.warmup < config.steps else ""
-    say(f"{config.steps:,} steps{warmup}: {often} epochs of {batches:,} batches")
+    why = ", as many as train.epochs allow" if config.steps == _allowed(config, batches) else ""
+    say(f"{config.steps:,} steps{warmup}: {often} epochs of {batches:,} batch{'es' if batches > 1 else ''}{why}")
     if config.steps < config.warmup:
         warn(
             f"train.steps is {config.steps:,} and train.warmup {config.warmup:,}: the learning rate ends at "
