@@ -392,7 +392,7 @@ def test_windows_are_as_long_as_in_training_unless_asked_otherwise(tokenizer, tr
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_xquad_is_read_to_the_letter(data_set, tokenizer, language):
     asked = read_all(AnswerData(data=(str(data_set("xquad") / f"xquad.{language}.json.gz"),)))
-    assert (len(asked.train), len(asked.valid)) == (1102, 88)
+    assert (len(asked.train), len(asked.valid)) == (1088, 102)
     own = EncoderTokenizer.train((question.context for question in asked.train), 8000)
     reads = Reader(own, 512)([(question.text, question.context) for question in asked.train])
     same = 0
@@ -401,4 +401,4 @@ def test_xquad_is_read_to_the_letter(data_set, tokenizer, language):
         pointed = question.context[read.offsets[first][0] : read.offsets[last][1]]
         assert question.answers[0].text in pointed
         same += pointed == question.answers[0].text
-    assert same > 1095
+    assert same > 0.99 * len(asked.train)
