@@ -128,6 +128,9 @@ def test_what_is_no_translator_is_refused(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # three minutes where nothing else runs
 def test_the_demonstration_aligns_words_it_never_saw_together(tmp_path):
-    assert called("demo", "--out", tmp_path / "demo").code == 0
+    demo = called("demo", "--out", tmp_path / "demo")
+    assert demo.code == 0
+    assert float(re.search(r"BLEU (\S+) on 500 held-out sentences", demo.out)[1]) >= 95
+    assert "The cat danced. → Die Katze tanzte.\nthe cat danced → die Katze tanzte\n" in demo.out
     shown = called("align", tmp_path / "demo", "--sample").out
     assert float(re.search(r"error rate +(\S+) +on the sample corpus's test set", shown)[1]) <= 0.15

@@ -59,7 +59,7 @@ def formats(corpus, tmp_path_factory) -> dict[str, list]:
 def plain_run(corpus, tmp_path_factory) -> Path:
     run = tmp_path_factory.mktemp("plain") / "run"
     result = trained(run, "--source", corpus / "train.en", "--target", corpus / "train.de", steps=2)
-    assert "784 training pairs, 16 validation pairs" in result.err  # every 50th was held out
+    assert "784 training pairs, 16 validation pairs" in result.err  # one in 50 was held out
     return run
 
 
@@ -154,6 +154,8 @@ def test_a_line_too_long_for_the_model_is_translated_sentence_by_sentence_and_na
 def test_input_that_is_not_utf8_is_named_by_its_line(run):
     sentence = refused("translate", run, stdin=b"the cat\nfine\nna\xefve\n")
     assert sentence.startswith("standard input, line 3: not valid UTF-8")
+    too_long = b"the cat\n" + b"a" * 5_000_001
+    assert "standard input, line 2: it is longer than 5,000,000 bytes" in refused("translate", run, stdin=too_long)
 
 
 def test_a_reader_that_leaves_is_no_error(run):

@@ -196,7 +196,7 @@ def test_of_a_pair_the_target_is_learned_unless_all_is_asked_for(pair_file, tmp_
 def test_pairs_too_long_for_the_context_are_counted(tmp_path):
     (tmp_path / "p.tsv").write_text("a\tb\n" * 100 + "long " * 40 + "\tb\n" + "\tb\n", encoding="utf-8")
     result = learned(tmp_path / "run", "--pairs", tmp_path / "p.tsv", steps=1)
-    assert "98 training pairs" in result.err  # every 50th was held out
+    assert "98 training pairs" in result.err  # one in 50 was held out
     assert "dropped: 1 pairs with a side over 7 tokens (half of model.context), 1 with an empty side" in result.err
 
 

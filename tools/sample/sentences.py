@@ -19,6 +19,7 @@ from tools.sample.wording import (
     side_by_side,
     stated,
 )
+from tools.sample.writing import written
 
 PRESENT_TENSES = ("present", "perfect", "can", "must", "want")
 PURPOSES = (
@@ -279,10 +280,10 @@ PATTERNS: tuple[tuple[Callable[[Builder], Sentence], int], ...] = (
 
 
 def stream(seed: int) -> Iterator[Sentence]:
-    """An endless stream of sentences of usual length, the same for the same seed."""
+    """An endless stream of sentences of usual length as they are written, the same for the same seed."""
     builder = Builder(random.Random(seed))
     patterns, weights = zip(*PATTERNS, strict=True)
     while True:
         made = builder.random.choices(patterns, weights)[0](builder)
         if SHORTEST <= len(made.source.split()) <= LONGEST:
-            yield made
+            yield written(made)

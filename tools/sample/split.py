@@ -10,9 +10,10 @@ from tools.sample.lexicon import NOUNS
 from tools.sample.sentences import stream
 from tools.sample.verbs import VERBS
 from tools.sample.wording import stated
+from tools.sample.writing import written_as
 
 THE_CAT = Phrase(noun=NOUNS["cat"], determiner="the")
-LECTURE = sentence(stated, Clause(subject=THE_CAT, verb=VERBS["dance/tanzen"], tense="past"))
+LECTURE = written_as(sentence(stated, Clause(subject=THE_CAT, verb=VERBS["dance/tanzen"], tense="past")))
 RESERVED_PER_THOUSAND = {"valid": 20, "test": 20}
 SENTENCES_PER_RESERVED_PAIR = 10
 PATIENCE = 40
@@ -101,7 +102,7 @@ def draw_sets(seed: int, sizes: dict[str, int]) -> dict[str, list[Sentence]]:
 
 def _forms(sentence: Sentence) -> list[tuple[str, str]]:
     sides = {"English": sentence.source, "German": sentence.target}
-    return [(language, word.strip(",?")) for language, text in sides.items() for word in text.split()]
+    return [(language, word.strip(",?.")) for language, text in sides.items() for word in text.split()]
 
 
 def _well_shown(sentence: Sentence, forms: Counter[tuple[str, str]], train: int) -> bool:

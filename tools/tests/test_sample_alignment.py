@@ -47,11 +47,11 @@ def test_every_content_word_has_a_sure_link(drawn):
     seen = 0
     for one, sure, _ in drawn:
         for place, word in enumerate(one.source.split()):
-            if word.strip(",?").removesuffix("'s") in forms:
+            if word.lower().strip(",?.").removesuffix("'s") in forms:
                 seen += 1
                 assert any(source == place for source, _ in sure), (one, word)
         for place, word in enumerate(one.target.split()):
-            if word[0].isupper():
+            if word[0].isupper() and place:
                 assert any(target == place for _, target in sure), (one, word)
     assert seen > 10_000
 
@@ -95,7 +95,7 @@ TIRED = Adverbial("tired", "müde", adjective="tired")
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (LECTURE, ("the cat danced", "die Katze tanzte", "0-0 1-1 2-2")),
+        (LECTURE, ("The cat danced.", "Die Katze tanzte.", "0-0 1-1 2-2")),
         (
             sentence(stated, WINDOW),
             ("the woman opens the window", "die Frau macht das Fenster auf", "0-0 1-1 2-2 3-3 4-4 2-5"),

@@ -11,14 +11,15 @@ Item = TypeVar("Item")
 
 
 def standard_input() -> Iterator[str]:
-    """The lines of standard input without their ends; a line that is not UTF-8 is refused by its number."""
+    """The lines of standard input without their ends; one too long or not UTF-8 is refused by its number."""
     from manyheads.core.errors import DataError
+    from manyheads.data.readers.corpus import bounded_lines
 
-    for number, line in enumerate(sys.stdin.buffer, start=1):
+    for number, line in enumerate(bounded_lines(sys.stdin.buffer, "standard input"), start=1):
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")  # the mark that Windows puts before UTF-8
         try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            yield line.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError:
             raise DataError(
                 f"standard input, line {number}: not valid UTF-8; convert it, for example with iconv"

@@ -10,7 +10,7 @@ from manyheads.tasks.run import resolve, resolve_again, train
 from manyheads.tasks.run_directory import recipe_file
 from manyheads.tasks.translate.use import Translator, score
 
-SENTENCE = "the cat danced"
+SENTENCE, IN_A_HURRY = "The cat danced.", "the cat danced"
 
 
 def demonstrate(run: Path, command: str = "manyheads") -> None:
@@ -40,14 +40,14 @@ def demonstrate(run: Path, command: str = "manyheads") -> None:
     print(f"trained for {progress.seconds / 60:.1f} minutes\n")
     inside, page = look_inside(run, SENTENCE), run / "look.html"
     inside.page().save(page)
-    print(f"{inside.text}\n")
+    print(f"{inside.text}\n{IN_A_HURRY} → {translator.translate([IN_A_HURRY])[0]}\n")
     print(f"its attention       {page}   (open it in a browser)")
     print(f"the model           {run / 'model'}   (opens in transformers as MarianMTModel)")
     print(f"its recipe          {run / 'recipe.toml'}")
     print(f"how it learned      {run / 'metrics.jsonl'}   (tensorboard --logdir {run / 'tensorboard'})\n")
     print("try next:")
-    print(f"  echo 'the old dog sleeps under the table' | {command} translate {run}")
-    print(f"  {command} look {run} 'the old dog sleeps under the table'")
+    print(f"  echo 'The old dog sleeps under the table.' | {command} translate {run}")
+    print(f"  {command} look {run} 'The old dog sleeps under the table.'")
     print(f"  {command} walk")
     print(f"  {command} selfcheck {run}")
     print(f"  {command} train translate --source my.en --target my.de --out runs/mine")

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -14,6 +14,7 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
 from manyheads.data.batches import padded
+from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.ragged import Store
 from manyheads.data.readers.corpus import COMPRESSED
 from manyheads.data.readers.examples import ExampleFile, read_examples
@@ -47,19 +48,21 @@ class Split(Generic[Example]):
             store.save(directory / part)
 
 
-def held_out(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
-    """The examples to learn from, and every 10th, at most 1,000 of them; of fewer than ten none."""
-    held = range(HELD_OUT_EVERY - 1, len(examples), HELD_OUT_EVERY)[:HELD_OUT_MOST]
-    rest = [example for number, example in enumerate(examples) if number not in held]
-    return rest, [examples[number] for number in held]
-
-
-def split(examples: Sequence[Example], what: str) -> tuple[list[Example], list[Example]]:
-    """The examples to learn from, and those that are held out; `what` names them where they are too few."""
-    rest, held = held_out(examples)
+def split(
+    examples: Sequence[Example], what: str, seed: int, class_of: Callable[[Example], Hashable] = lambda _: None
+) -> tuple[list[Example], list[Example]]:
+    """The examples to learn from, and a tenth that is held out, at most 1,000; `what` names them for a person."""
+    classes: dict[Hashable, list[int]] = {}
+    for number, example in enumerate(examples):
+        classes.setdefault(class_of(example), []).append(number)
+    held = held_out(classes.values(), every=HELD_OUT_EVERY, most=HELD_OUT_MOST, seed=seed)
     if not held:
         raise DataError(f"{len(examples)} {what} are too few to hold some out; give others with --valid")
-    return rest, held
+    say_held_out(len(held), len(examples), what, seed)
+    parts: tuple[list[Example], list[Example]] = ([], [])
+    for number, example in enumerate(examples):
+        parts[number in held].append(example)
+    return parts
 
 
 def example_files(

@@ -18,6 +18,7 @@ from manyheads.ops.device import pick_device, refuse_beyond_memory
 from manyheads.tasks.run_directory import RECIPE, prepared_aside, recipe_file, run_is_new, take_over
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
 from manyheads.train.checkpoint import Checkpoints, Progress
+from manyheads.train.length import fitted, in_proportion, tell_length
 from manyheads.train.loop import Training
 
 MAY_DIFFER = ("dropout", "attention_dropout", "inner_dropout")  # of a pre-trained model's sizes
@@ -49,7 +50,7 @@ def resolve(
     begun = task.begin(asked)
     if pre_trained:
         _refuse_other_sizes(begun, change(begun), pre_trained)
-    return task.complete(begun, change, asked)
+    return _with_steps(task.complete(begun, change, asked), asked)
 
 
 def resolve_again(run: Path, name: str, assignments: tuple[str, ...] = ()) -> Any:
@@ -58,7 +59,7 @@ def resolve_again(run: Path, name: str, assignments: tuple[str, ...] = ()) -> An
     refuse_changed(file.parent, RECIPE, remedy="undo the change and give --set train.… beside --resume instead")
     table = _read_recipe(file, name)
     recipe = updated(task_of(name).blank(table), table)
-    changed = assigned(recipe, assignments)
+    changed = _with_steps(assigned(recipe, assignments), Asked(None, table, {}, assignments, None))
     for section in fields(recipe):
         if section.name != "train" and getattr(changed, section.name) != getattr(recipe, section.name):
             raise ConfigError(f"{section.name} of a run cannot change when it goes on; only train.… can")
@@ -95,7 +96,10 @@ def _train(task: Task, device: torch.device, *, resume: bool, overwrite: bool) -
     learned = sum(each.numel() for each in model.parameters() if each.requires_grad)
     share = f" ({learned:,} of them learn)" if learned < count else ""
     say(f"{count:,} parameters{share}, training on {device} into {run}")
-    return Training(run, recipe.train, model, recipe.model.width, task.batches(), task).fit()
+    batches, width = task.batches(), recipe.model.width
+    task.recipe = replace(recipe, train=fitted(recipe.train, len(batches), width))
+    tell_length(task.recipe.train, len(batches), width)
+    return Training(run, task.recipe.train, model, width, batches, task).fit()
 
 
 def _refuse_impossible_sizes(task: Task, device: torch.device) -> None:
@@ -148,6 +152,20 @@ def _write_recipe(directory: Path, text: str) -> None:
         write_checksums(directory, known, known)
     write_atomically(directory / RECIPE, text)
     write_checksums(directory, sorted({RECIPE, *(known or files_under(directory, "tokenizer", "data"))}), known)
+
+
+def _with_steps(recipe: Any, asked: Asked) -> Any:
+    """The recipe, in which steps that somebody asked for are not cut by epochs, nor all spent on a preset's warm-up."""
+    train = recipe.train
+    for place in (replace(asked, table={}), asked):  # the command's word comes before its file's
+        if place.names("train", "epochs"):
+            break
+        if place.names("train", "steps"):
+            train = replace(train, epochs=0)
+            break
+    if asked.names("train", "steps") and not asked.names("train", "warmup"):
+        train = in_proportion(train, recipe.model.width, "warmup")
+    return replace(recipe, train=train)
 
 
 def _read_recipe(file: Path | None, task: str) -> dict[str, Any]:

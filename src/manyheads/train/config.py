@@ -34,6 +34,8 @@ class TrainConfig:
 
     steps: int = 100_000
     """Updates of the weights."""
+    epochs: int = 0
+    """Training ends after so many, if train.steps would be more; 0, as where train.steps is set: steps alone count."""
     optimizer: str = "adam"
     """adam (as published), adamw (with weight_decay) or muon (for hidden matrices, adamw for all else)."""
     weight_decay: float = 0.0
@@ -75,7 +77,7 @@ class TrainConfig:
 
     def __post_init__(self):
         counts = ("steps", "warmup", "accumulate", "valid_every", "checkpoint_every", "keep", "average", "log_every")
-        limits = {**dict.fromkeys(counts, 1), **dict.fromkeys(("weight_decay", "clip", "patience"), 0)}
+        limits = {**dict.fromkeys(counts, 1), **dict.fromkeys(("epochs", "weight_decay", "clip", "patience"), 0)}
         for name, least in limits.items():
             if not getattr(self, name) >= least:
                 raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least {least}")

@@ -63,8 +63,12 @@ def _learned(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def learning_rate(step: int, config: TrainConfig, width: int) -> float:
     """The learning rate of a step: the schedule's fraction of the peak."""
-    peak = config.learning_rate if config.learning_rate is not None else (width * config.warmup) ** -0.5
-    return peak * SCHEDULES[config.schedule](step, config.warmup, config.steps)
+    return peak_rate(config, width) * SCHEDULES[config.schedule](step, config.warmup, config.steps)
+
+
+def peak_rate(config: TrainConfig, width: int) -> float:
+    """The largest learning rate: the one that is set, or the published one of a model's width and a warm-up."""
+    return config.learning_rate if config.learning_rate is not None else (width * config.warmup) ** -0.5
 
 
 def optimizer_tensors(optimizer: Optimizer, model: nn.Module) -> dict[str, Tensor]:

@@ -83,21 +83,21 @@ def contexts(count: int, seed: int) -> list[tuple[str, list[tuple[str, str | Non
     return [(text, [("what sleeps?", text.split()[3]), ("what sings?", None)]) for text in texts]
 
 
-def test_every_tenth_document_is_held_out(tmp_path):
+def test_a_tenth_of_the_documents_is_held_out(tmp_path, capfd):
     file = squad(tmp_path / "a.json", {f"title {number}": contexts(2, number) for number in range(21)})
     found = read_all(AnswerData(data=(file,)))
-    assert {question.title for question in found.valid} == {"title 9", "title 19"}
+    assert len({question.title for question in found.valid}) == 2
+    assert "held out for validation: 2 of 21 documents" in capfd.readouterr().err
     assert len(found.valid) == 2 * 2 * 2
     assert len(found.train) + len(found.valid) == 21 * 2 * 2
     assert not {question.context for question in found.train} & {question.context for question in found.valid}
 
 
 @pytest.mark.parametrize("titles", [1, 3])
-def test_of_few_documents_every_tenth_context_is_held_out(tmp_path, titles):
+def test_of_few_documents_a_tenth_of_the_contexts_is_held_out(tmp_path, titles):
     made = {f"title {number}": contexts(24 // titles, number) for number in range(titles)}
     found = read_all(AnswerData(data=(squad(tmp_path / "a.json", made),)))
-    order = [context for paragraphs in made.values() for context, _ in paragraphs]
-    assert list(dict.fromkeys(question.context for question in found.valid)) == [order[9], order[19]]
+    assert len({question.context for question in found.valid}) == 2
     assert len(found.train) == 44
 
 
@@ -381,7 +381,7 @@ def test_windows_are_as_long_as_in_training_unless_asked_otherwise(tokenizer, tr
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_xquad_is_read_to_the_letter(data_set, tokenizer, language):
     asked = read_all(AnswerData(data=(str(data_set("xquad") / f"xquad.{language}.json.gz"),)))
-    assert (len(asked.train), len(asked.valid)) == (1102, 88)
+    assert (len(asked.train), len(asked.valid)) == (1088, 102)
     own = EncoderTokenizer.train((question.context for question in asked.train), 8000)
     reads = Reader(own, 512)([(question.text, question.context) for question in asked.train])
     same = 0
@@ -390,4 +390,4 @@ def test_xquad_is_read_to_the_letter(data_set, tokenizer, language):
         pointed = question.context[read.offsets[first][0] : read.offsets[last][1]]
         assert question.answers[0].text in pointed
         same += pointed == question.answers[0].text
-    assert same > 1095
+    assert same > 0.99 * len(asked.train)

@@ -34,12 +34,13 @@ def tokenizer() -> LanguageTokenizer:
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.txt.xz"])
-def test_a_header_or_none_gives_the_same_examples(tmp_path, name):
+def test_a_header_or_none_gives_the_same_examples(tmp_path, name, capfd):
     plain = read_examples(written(tmp_path / name, 'good day\tyes\nbad "day\tno\n'))
     named = read_examples(written(tmp_path / f"b{name}", 'Label\tid\tText\nyes\t1\tgood day\nno\t2\tbad "day\n'))
     assert plain.form == named.form == "text"
     assert [(e.texts, e.label) for e in plain.examples] == [(e.texts, e.label) for e in named.examples]
     assert [example.line for example in named.examples] == [2, 3]
+    assert capfd.readouterr().err == f"{named.path}: line 1 names the columns (Label, id, Text) and is left out\n"
 
 
 @pytest.mark.parametrize(
@@ -102,12 +103,15 @@ def test_labels_that_cannot_be_learned_are_refused(tmp_path):
         read_all(ExampleData(train=(str(each),)))
 
 
-def test_every_tenth_example_is_held_out(tmp_path):
-    path = written(tmp_path / "a.tsv", "".join(f"text {each}\t{each % 3}\n" for each in range(35)) + "\t1\n")
+def test_a_tenth_is_held_out_of_each_label_its_share_whatever_the_order(tmp_path, capfd):
+    path = written(tmp_path / "a.tsv", "".join(f"text {each}\t{each % 2}\n" for each in range(40)) + "\t1\n")
     found = read_all(ExampleData(train=(str(path),)))
-    assert [example.line for example in found.valid] == [10, 20, 30]
-    assert len(found.train) == 32
-    assert found.about["names"] == ("0", "1", "2")
+    assert sorted(example.label for example in found.valid) == ["0", "0", "1", "1"]  # every tenth line has the label 1
+    assert len(found.train) == 36
+    assert not set(found.valid) & set(found.train)
+    assert found.about["names"] == ("0", "1")
+    assert "held out for validation: 4 of 40 examples, drawn by train.seed 1" in capfd.readouterr().err
+    assert read_all(ExampleData(train=(str(path),)), seed=2).valid != found.valid
 
 
 def test_labels_that_are_numbers_come_in_their_order(tmp_path):

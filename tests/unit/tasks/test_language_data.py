@@ -79,11 +79,13 @@ def pairs(tmp_path):
     return path
 
 
-def test_every_fiftieth_pair_is_held_out(pairs, tmp_path):
+def test_one_pair_in_fifty_is_held_out(pairs, tmp_path, capfd):
     prepared = prepare("language", TextData(pairs=(str(pairs),), tokenizer="characters"), 41, tmp_path / "run")
-    lines = pair_lines(120)
-    assert sides(prepared, prepared.valid) == [lines[49], lines[99]]
-    assert sides(prepared, prepared.train) == [*lines[:49], *lines[50:99], *lines[100:]]
+    held, lines = sides(prepared, prepared.valid), pair_lines(120)
+    assert len(held) == 2
+    assert set(held) <= set(lines)
+    assert sides(prepared, prepared.train) == [line for line in lines if line not in held]
+    assert "held out for validation: 2 of 120 pairs, drawn by train.seed 1" in capfd.readouterr().err
 
 
 def test_a_target_ends_a_text_and_a_source_does_not(pairs, tmp_path):
@@ -114,7 +116,7 @@ def test_pairs_may_be_objects_whose_fields_are_named(tmp_path):
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     data = TextData(pairs=(str(tmp_path / "p.jsonl"),), fields=("text.de", "text.en"), tokenizer="characters")
     prepared = prepare("language", data, 41, tmp_path / "run")
-    assert sides(prepared, prepared.valid) == [("target 50", "source 50")]
+    assert sides(prepared, prepared.valid)[0] in [(target, source) for source, target in pair_lines(50)]
 
 
 def test_the_tokenizer_directory_is_a_tokenizer(text, pairs, tmp_path):

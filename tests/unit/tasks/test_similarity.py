@@ -151,7 +151,8 @@ def test_pairs_without_scores_are_found_in_tables(tmp_path, name, text, columns)
     found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns))
     assert {pair.label for pair in found.train} == {""}
     assert len(found.train) == 18
-    assert [pair.texts for pair in found.valid] == [("first 9", "second 9"), ("first 19", "second 19")]
+    pairs = {(f"first {each}", f"second {each}") for each in range(20)}
+    assert {pair.texts for pair in (*found.train, *found.valid)} == pairs
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_and_in_json_lines(tmp_path, names, columns):
     path = written(tmp_path / "a.jsonl", "\n".join(rows) + "\n")
     found = read_all(SimilarityData(pairs=(path,), columns=columns))
     assert {pair.label for pair in found.train} == {""}
-    assert found.valid[0].texts == ("first 9", "second 9")
+    assert found.valid[0].texts in {(f"first {each}", f"second {each}") for each in range(20)}
 
 
 @pytest.mark.parametrize(
@@ -181,16 +182,16 @@ def test_and_in_json_lines(tmp_path, names, columns):
 )
 def test_pairs_with_scores_are_those_of_labelled_examples(tmp_path, name, text, columns):
     found = read_all(SimilarityData(pairs=(written(tmp_path / name, text),), columns=columns))
-    assert [pair.texts for pair in found.valid] == [("first 9", "second 9"), ("first 19", "second 19")]
-    assert [pair.label for pair in found.valid] == ["9", "19"]
+    assert len(found.valid) == 2
+    assert all(pair.texts == (f"first {pair.label}", f"second {pair.label}") for pair in found.valid)
     assert found.about == {"largest": 19}
 
 
-def test_a_folder_without_a_dev_tsv_has_every_tenth_pair_held_out(tmp_path):
+def test_a_folder_without_a_dev_tsv_has_a_tenth_of_its_pairs_held_out(tmp_path):
     header = "sentence1\tsentence2\tscore\n"
     written(tmp_path / "train.tsv", header + lines("first", "second", "#"))
     data = SimilarityData(pairs=(str(tmp_path),))
-    assert [pair.label for pair in read_all(data).valid] == ["9", "19"]
+    assert len(read_all(data).valid) == 2
     written(tmp_path / "dev.tsv.gz", header + lines("third", "fourth", "#", count=3))
     assert read_all(data).valid[0].texts == ("third 0", "fourth 0")
 
@@ -243,7 +244,7 @@ SCORED = lines("a", "b", "#")
         (SCORED + "c\td\t-0.5\n", (), r"a\.tsv, line 21: the score is -0.5; raise all"),
         ("sentence\tlabel\n" + lines("a", "#"), (), r"a\.tsv is of the form text; give pairs"),
         ("", (), "holds no"),
-        (lines("a", "b", count=3), (), "3 pairs are too few, or too alike, to hold some out"),
+        (lines("a", "b", count=3), (), "3 pairs are too few to hold some out"),
         ("a\tthe same\nb\tthe same\n", (), "all pairs have the same second text"),
         ("a\tb\t2\nc\td\t2\n", (), "all pairs have the score 2"),
         (lines("a", "b"), ("1", "c"), "no column is named 'c'; the first line has: a 0, b 0"),

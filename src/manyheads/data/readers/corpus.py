@@ -2,27 +2,64 @@
 
 import gzip
 import lzma
+import os
 import zlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import parse_json
+from manyheads.core.log import say
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLES = (".tsv", ".txt")
 OBJECTS = (".jsonl",)
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 COMPRESSED = tuple(OPENERS)
+SIDES = {
+    "source", "target", "src", "tgt", "trg", "english", "german", "french", "spanish", "italian", "dutch", "portuguese",
+    "russian", "polish", "czech", "turkish", "chinese", "japanese", "korean", "arabic",
+}  # fmt: skip
+CODES = {"de", "fr", "es", "it", "nl", "pt", "ru", "pl", "cs", "tr", "zh", "ja", "ko", "ar"}
+LONGEST_LINE, LONGEST_LINE_FROM = 5_000_000, "MANYHEADS_LONGEST_LINE"
 UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)  # what a missing, cut or damaged file raises
 
 Pair = tuple[str, str]
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 text file, plain, .gz or .xz, without their ends.
+def longest_line() -> int:
+    """How many bytes a line may have: five million, or what the environment says."""
+    asked = os.environ.get(LONGEST_LINE_FROM, str(LONGEST_LINE))
+    if not asked.isdecimal() or int(asked) < 1:
+        raise ConfigError(f"{LONGEST_LINE_FROM} is {asked!r}; it must be a number of bytes, as {LONGEST_LINE}")
+    return int(asked)
+
+
+def refuse_long(size: int, longest: int, place: str) -> None:
+    """A line must not be longer than memory and patience allow; `place` begins the sentence."""
+    if size > longest:
+        raise DataError(
+            f"{place}: it is longer than {longest:,} bytes, more than a line may have; break it up, or raise the "
+            f"limit, as in {LONGEST_LINE_FROM}={10 * longest}"
+        )
+
+
+def bounded_lines(file: BinaryIO, name: str, longest: int | None = None) -> Iterator[bytes]:
+    """The lines of a file without their line feeds; one that is too long is refused before all of it is read."""
+    longest = longest or longest_line()
+    number = 0
+    while line := file.readline(longest + 1):
+        number += 1
+        line = line.removesuffix(b"\n")
+        refuse_long(len(line), longest, f"{name}, line {number}")
+        yield line
+
+
+def read_lines(path: Path, longest: int | None = None) -> Iterator[str]:
+    """The lines of a UTF-8 text file, plain, .gz or .xz, without their ends, each of at most `longest` bytes.
 
     Only a line feed ends a line: the other separators of Unicode occur inside sentences, and would shift one side of
     a parallel corpus against the other.
@@ -31,12 +68,10 @@ def read_lines(path: Path) -> Iterator[str]:
     number = 0
     try:
         with opened(path) as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(bounded_lines(file, str(path), longest), start=1):
                 if number == 1:
                     line = line.removeprefix(BYTE_ORDER_MARK)
-                if line.endswith(b"\n"):
-                    line = line[:-1].removesuffix(b"\r")
-                yield line.decode("utf-8")
+                yield line.removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}, line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}); convert the file to UTF-8"
@@ -134,8 +169,23 @@ def _table(path: Path, columns: tuple[int, int] | None) -> Iterator[Pair]:
                 f"{path}, line {number}: {len(cells)} columns, but column {max(left, right) + 1} is asked "
                 f"for; mend the line or name other columns"
             )
+        elif number == 1 and _are_names({cells[left].strip().lower(), cells[right].strip().lower()}):
+            _say_header_once(path, 1, tuple(cells))
         else:
             yield cells[left], cells[right]
+
+
+def _are_names(sides: set[str]) -> bool:
+    """Whether two sides name languages; codes do so only beside English, since "es" and "it" may be a pair."""
+    return len(sides) == 2 and (sides <= SIDES or ("en" in sides and sides <= {"en"} | CODES))
+
+
+def say_header(path: Path, number: int, cells: Sequence[str]) -> None:
+    """Tells that a line names the columns of a table."""
+    say(f"{path}: line {number} names the columns ({', '.join(cells)}) and is left out")
+
+
+_say_header_once = cache(say_header)  # a corpus is read more than once
 
 
 def _objects(path: Path, fields: tuple[str, str]) -> Iterator[Pair]:

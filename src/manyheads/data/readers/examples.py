@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import OBJECTS, TABLES, read_lines, read_objects, text_at, unpacked, value_at
+from manyheads.data.readers.corpus import (
+    OBJECTS,
+    TABLES,
+    read_lines,
+    read_objects,
+    say_header,
+    text_at,
+    unpacked,
+    value_at,
+)
 from manyheads.data.readers.example_layouts import LABELS, Layout, Row, layout_of, pair_in, rows_of, texts_in
 
 COMMAS = (".csv",)
@@ -73,7 +82,10 @@ def read_examples(
     if kind in OBJECTS:
         return _gathered(path, *_objects(path, first, rows, columns, unlabelled))
     layout = layout_of(path, first, columns, commas=kind in COMMAS, unlabelled=unlabelled)
-    rows = rows if layout.header else chain([first], rows)
+    if layout.header:
+        say_header(path, *first)
+    else:
+        rows = chain([first], rows)
     return _gathered(path, FORMS[len(layout.texts) - 1], (_from_row(path, row, layout) for row in rows))
 
 

@@ -11,6 +11,7 @@ from manyheads.core.files import parse_json
 from manyheads.core.log import warn
 from manyheads.data.readers.corpus import read_lines
 
+ONE_LINE = 2**40  # bytes: published files are all on one line
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 
 
@@ -46,7 +47,7 @@ def read_questions(path: Path) -> list[Question]:
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
     try:
-        content = parse_json("\n".join(read_lines(path)))
+        content = parse_json("\n".join(read_lines(path, longest=ONE_LINE)))
     except ValueError as error:
         raise DataError(f"{path}: not JSON ({error}); give a file in the layout of SQuAD") from error
     questions, mended, left_out = [], 0, 0

@@ -10,6 +10,7 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import parse_json
 from manyheads.core.log import say, warn
 from manyheads.data.examples import answer_store
+from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.readers.questions import Answer, Question, read_questions
 from manyheads.tasks.answer.recipe import LONGEST, STRIDE, AnswerData
 from manyheads.tasks.labelled import HELD_OUT_EVERY, Split
@@ -18,7 +19,7 @@ from manyheads.text.encoder import EncoderTokenizer
 LONGEST_QUESTION = 64  # tokens
 
 
-def read_all(data: AnswerData) -> Split[Question]:
+def read_all(data: AnswerData, seed: int = 1) -> Split[Question]:
     """Reads every question, and refuses what cannot be learned from."""
     if not data.data:
         raise ConfigError("there are no questions to learn from; give a file in the layout of SQuAD with --data")
@@ -28,7 +29,7 @@ def read_all(data: AnswerData) -> Split[Question]:
         if names and not part:
             raise DataError(f"{names[0]}: every question is empty; give a file with questions")
     if not valid:
-        train, valid = _split_by_document(train)
+        train, valid = _split_by_document(train, seed)
     if all(question.impossible for question in train):
         raise DataError(
             f"{data.data[0]}: none of the {len(train):,} questions to learn from has an answer; give some that have"
@@ -36,12 +37,14 @@ def read_all(data: AnswerData) -> Split[Question]:
     return Split(train, valid)
 
 
-def _split_by_document(questions: list[Question]) -> tuple[list[Question], list[Question]]:
+def _split_by_document(questions: list[Question], seed: int) -> tuple[list[Question], list[Question]]:
     """Questions to learn from and others, of documents that the first know nothing of."""
-    for key in ("title", "context"):
+    for key, what in (("title", "documents"), ("context", "contexts")):
         found = list(dict.fromkeys(getattr(question, key) for question in questions))
-        held = set(found[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY])
+        numbers = held_out([range(len(found))], every=HELD_OUT_EVERY, seed=seed)
+        held = {found[number] for number in numbers}
         if held:
+            say_held_out(len(held), len(found), what, seed)
             kept = [question for question in questions if getattr(question, key) not in held]
             return kept, [question for question in questions if getattr(question, key) in held]
     contexts = len({question.context for question in questions})

@@ -16,7 +16,7 @@ class AnswerData:
     data: Files = ()
     """Files of questions in the layout of SQuAD 1.1 or 2.0, plain, .gz or .xz."""
     valid: Files = ()
-    """Files for validation; without any, every 10th document is held out, of fewer than ten every 10th context."""
+    """Files for validation; without any, a tenth of the documents is held out, of fewer than ten of the contexts."""
     vocabulary: int = 8000
     """Tokens of the tokenizer that is trained, where no pre-trained model brings its own."""
     lowercase: bool = True

@@ -53,7 +53,7 @@ class Answering(FineTuning):
         return Reader(self.processor, self.recipe.model.context, longest=data.longest, stride=data.stride)
 
     def read(self) -> Split[Question]:
-        return read_all(self.recipe.data)
+        return read_all(self.recipe.data, self.recipe.train.seed)
 
     def texts(self, examples: Split[Question]) -> Iterable[str]:
         contexts = dict.fromkeys(question.context for question in examples.train)

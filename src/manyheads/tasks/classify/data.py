@@ -28,7 +28,7 @@ REMEDY = "say which column is the label, last of --columns, or that labels are n
 UNBALANCED = 0.8  # the share of one label from which accuracy says little
 
 
-def read_all(data: ExampleData) -> Split[Example]:
+def read_all(data: ExampleData, seed: int = 1) -> Split[Example]:
     """Reads every example, and refuses what cannot be learned from."""
     if not data.train:
         raise ConfigError("there are no examples to learn from; give a .tsv or .jsonl file with --train")
@@ -48,7 +48,9 @@ def read_all(data: ExampleData) -> Split[Example]:
     if named:
         _tell(files, counts)
     train, valid = ([example for file in some for example in file.examples] for some in (files, others))
-    return Split(*((train, valid) if valid else split(train, "examples")), {"form": form, "names": names})
+    if not valid:
+        train, valid = split(train, "examples", seed, lambda example: None if data.regression else example.label)
+    return Split(train, valid, {"form": form, "names": names})
 
 
 def refuse_unknown(file: ExampleFile, names: tuple[str, ...], regression: bool) -> None:

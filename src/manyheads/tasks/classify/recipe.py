@@ -17,7 +17,7 @@ class ExampleData:
     """Files with examples, plain, .gz or .xz: .tsv, .csv or .jsonl (a text or two and a label, or context, choices and
     answer); or folders with train.tsv and dev.tsv, or with files .pos and .neg."""
     valid: Files = ()
-    """Examples for validation; without any, the dev.tsv of folders, else every 10th is held out, up to 1,000."""
+    """Examples for validation; without any, the dev.tsv of folders, else a tenth is held out, up to 1,000, by label."""
     columns: tuple[str, ...] = ()
     """Names or numbers (from 1) of the columns of a .tsv, the label last; unset: what the header says, or all."""
     regression: bool = False

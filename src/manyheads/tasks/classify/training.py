@@ -97,7 +97,7 @@ class Classification(FineTuning):
         context = self.recipe.model.context
         if context < SHORTEST:
             raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
-        return read_all(self.recipe.data)
+        return read_all(self.recipe.data, self.recipe.train.seed)
 
     def texts(self, examples: Split[Example]) -> Iterable[str]:
         return (text.strip() for example in examples.train for text in example.texts)

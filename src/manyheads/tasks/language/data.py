@@ -52,12 +52,12 @@ def _sample_documents(part: str) -> Iterator[Piece]:
     return (Piece("\n".join(sentences[first : first + 8]) + "\n", True) for first in range(0, len(sentences), 8))
 
 
-def examples_of(data: TextData) -> Texts | Corpus:
+def examples_of(data: TextData, seed: int = 1) -> Texts | Corpus:
     """What the files of a run hold; each file is looked for, and none read."""
     if not data.pairs:
         return Texts(data.text, data.valid, data.field)
     train, valid = (reader_of((), (), names, data.fields) for names in (data.pairs, data.valid_pairs))
-    return Corpus(train, valid if data.valid_pairs else None)
+    return Corpus(train, valid if data.valid_pairs else None, seed)
 
 
 def train_tokenizer(examples: Texts | Corpus, data: TextData) -> LanguageTokenizer:

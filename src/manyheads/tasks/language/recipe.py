@@ -26,7 +26,7 @@ class TextData:
     fields: tuple[str, ...] = ()
     """Which columns (from 1) or JSON fields of `pairs` are source and target; unset: 1 and 2, or source and target."""
     valid_pairs: Files = ()
-    """Pairs for validation; without any, every 50th pair is held out."""
+    """Pairs for validation; without any, one pair in 50 is held out."""
     learn: str = "target"
     """What of a pair is predicted: target, or all of it."""
     tokenizer: str | None = None

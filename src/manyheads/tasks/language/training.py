@@ -36,6 +36,7 @@ from manyheads.train.objectives import Loss, language_loss
 PRESETS = {**gpt.PRESETS, **llama.PRESETS}
 MODELS = {"gpt": (GPT, GPTConfig), "llama": (Llama, LlamaConfig)}
 VOCABULARIES = {"gpt1": 40_478, "llama2_7b": 32_000, "llama3_8b": 128_256, "llama_small": 49_152}
+EPOCHS = 40  # at most, of presets: more teach next to nothing (Muennighoff et al. 2023)
 LAPTOP = ("gpt2_tiny", "gpt2_baby", "llama_tiny", "llama_baby", "transformer_decoder")
 
 
@@ -72,11 +73,13 @@ class LanguageModelling(Task):
         family = "llama" if name in llama.PRESETS else "gpt"
         if name in LAPTOP:
             data = TextData(vocabulary=8000 if name == "transformer_decoder" else 4096)
-            train = adamw(steps=5000, warmup=100, learning_rate=1e-3, beta2=0.99, valid_every=250, checkpoint_every=250)
+            rates = {"warmup": 100, "learning_rate": 1e-3, "beta2": 0.99}
+            train = adamw(steps=5000, epochs=EPOCHS, valid_every=250, checkpoint_every=250, **rates)
         else:
             # GPT-2 and GPT-3 saw half a million tokens an update, which train.accumulate can make of these batches.
             data = TextData(vocabulary=VOCABULARIES.get(name, 50_257), rows=8)
-            train = adamw(steps=100_000, warmup=2000, learning_rate=6e-4, beta2=0.95, patience=10, compile=True)
+            rates = {"warmup": 2000, "learning_rate": 6e-4, "beta2": 0.95}
+            train = adamw(steps=100_000, epochs=EPOCHS, patience=10, compile=True, **rates)
         return LanguageRecipe(family=family, data=data, model=PRESETS[name](), train=train)
 
     @classmethod
@@ -86,7 +89,7 @@ class LanguageModelling(Task):
         return LanguageRecipe(family=family, model=model)
 
     def read(self) -> Texts | Corpus:
-        return examples_of(self.recipe.data)
+        return examples_of(self.recipe.data, self.recipe.train.seed)
 
     def train_processor(self, examples: Texts | Corpus) -> LanguageTokenizer:
         return train_tokenizer(examples, self.recipe.data)

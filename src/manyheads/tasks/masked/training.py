@@ -22,6 +22,7 @@ from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.objectives import Loss, masked_loss
 
 DECAY = 0.01  # of the weights, as BERT's
+EPOCHS = 40  # at most, of presets: as many as BERT's own
 LAPTOP = ("bert_tiny", "bert_mini")
 
 
@@ -52,10 +53,11 @@ class MaskedLanguageModelling(Task):
         if name in LAPTOP:
             rates = {"warmup": 500, "learning_rate": 1e-3, "valid_every": 500, "checkpoint_every": 500}
             model = replace(PRESETS[name](), context=128)
-            return MaskedRecipe(model=model, train=adamw(steps=10_000, weight_decay=DECAY, **rates))
+            return MaskedRecipe(model=model, train=adamw(steps=10_000, epochs=EPOCHS, weight_decay=DECAY, **rates))
         # BERT saw 256 rows an update, which train.accumulate can make of these batches.
         rates = {"warmup": 10_000, "learning_rate": 1e-4, "beta2": 0.999, "patience": 10}
-        data, train = MaskedData(vocabulary=30_522, rows=32), adamw(steps=100_000, weight_decay=DECAY, **rates)
+        data = MaskedData(vocabulary=30_522, rows=32)
+        train = adamw(steps=100_000, epochs=EPOCHS, weight_decay=DECAY, **rates)
         return MaskedRecipe(data=data, model=PRESETS[name](), train=train)
 
     def check(self) -> None:

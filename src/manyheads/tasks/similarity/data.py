@@ -7,11 +7,11 @@ from manyheads.core.log import say, warn
 from manyheads.data.examples import similarity_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.examples import Example
-from manyheads.tasks.labelled import Split, Wrapping, as_number, example_files, held_out, with_dev
+from manyheads.tasks.labelled import Split, Wrapping, as_number, example_files, split, with_dev
 from manyheads.tasks.similarity.recipe import SimilarityData
 
 
-def read_all(data: SimilarityData) -> Split[Example]:
+def read_all(data: SimilarityData, seed: int = 1) -> Split[Example]:
     """Reads every pair, and refuses what cannot be learned from."""
     if not data.pairs:
         raise ConfigError("there are no pairs to learn from; give a .tsv or .jsonl file with --pairs")
@@ -22,7 +22,7 @@ def read_all(data: SimilarityData) -> Split[Example]:
         raise ConfigError("data.examples is 1, so that no text is compared with another's; raise it")
     valid = _read(data.valid or with_dev(data.pairs), data.columns, "dev")
     if not valid:
-        train, valid = held_out(train)
+        train, valid = split(train, "pairs", seed)
         if len(valid) < 2 or _sameness(train) or _sameness(valid):
             count = len(train) + len(valid)
             raise DataError(f"{count:,} pairs are too few, or too alike, to hold some out; give others with --valid")

@@ -18,7 +18,7 @@ class SimilarityData:
     """Files with pairs, plain, .gz or .xz: .tsv or .jsonl with two texts, or .tsv, .csv or .jsonl with two texts and a
     score; or folders with train.tsv and dev.tsv."""
     valid: Files = ()
-    """Pairs for validation; without any, the dev.tsv of folders, else every 10th is held out, up to 1,000."""
+    """Pairs for validation; without any, the dev.tsv of folders, else a tenth is held out, up to 1,000."""
     columns: tuple[str, ...] = ()
     """Names or numbers (from 1) of the columns of a .tsv, a score last if there is one; unset: what is there."""
     largest: float | None = None

@@ -47,7 +47,7 @@ class Similarity(FineTuning):
         return len(examples.train), (WITH_SCORES if examples.valid[0].label else WITHOUT_SCORES)[0]
 
     def read(self) -> Split[Example]:
-        return read_all(self.recipe.data)
+        return read_all(self.recipe.data, self.recipe.train.seed)
 
     def texts(self, examples: Split[Example]) -> Iterable[str]:
         return (text.strip() for pair in examples.train for text in pair.texts)

@@ -20,7 +20,7 @@ from manyheads.text.encoder import EncoderTokenizer
 SHOWN = 20  # labels in a message
 
 
-def read_all(data: TagData) -> Split[TaggedSentence]:
+def read_all(data: TagData, seed: int = 1) -> Split[TaggedSentence]:
     """Reads every sentence, and refuses what cannot be learned from."""
     if not data.train:
         raise ConfigError("there are no sentences to learn from; give a file in CoNLL's columns with --train")
@@ -35,7 +35,7 @@ def read_all(data: TagData) -> Split[TaggedSentence]:
         valid += sentences
     more = ", …" if len(counts) > SHOWN else ""
     say("labels: " + ", ".join(f"{name} {count:,}" for name, count in counts.most_common(SHOWN)) + more)
-    train, valid = (train, valid) if valid else split(train, "sentences")
+    train, valid = (train, valid) if valid else split(train, "sentences", seed)
     entities = any(label.startswith(PREFIXES) for sentence in valid for label in sentence.labels)
     return Split(train, valid, {"names": names, "entities": entities})
 

@@ -14,7 +14,7 @@ class TagData:
     train: Files = ()
     """Files in CoNLL's columns, plain, .gz or .xz: a word and its label a line, a blank line between sentences."""
     valid: Files = ()
-    """Sentences for validation; without any, every 10th is held out, up to 1,000."""
+    """Sentences for validation; without any, a tenth is held out, up to 1,000."""
     columns: tuple[str, ...] = ()
     """Numbers (from 1) of the columns of the word and of its label; unset: the first and the last."""
     vocabulary: int = 8000

@@ -32,7 +32,7 @@ class Tagging(FineTuning):
         return least_windows(examples.train, self.recipe.model.context), best_by
 
     def read(self) -> Split[TaggedSentence]:
-        return read_all(self.recipe.data)
+        return read_all(self.recipe.data, self.recipe.train.seed)
 
     def texts(self, examples: Split[TaggedSentence]) -> Iterable[str]:
         return (" ".join(sentence.words) for sentence in examples.train)

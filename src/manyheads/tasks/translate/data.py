@@ -3,12 +3,12 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
-from itertools import islice
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from manyheads.core.errors import DataError
 from manyheads.core.log import counting, say
+from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.pairs import write_pairs
 from manyheads.data.ragged import Store
 from manyheads.data.readers.corpus import read_pairs
@@ -24,35 +24,43 @@ Read = Callable[[], Iterator[Pair]]
 class Corpus:
     """Pairs that are read anew each time they are gone through, since a corpus may be larger than memory.
 
-    Without pairs for validation every 50th is held out, `most` of them where that is set.
+    Without pairs for validation one in 50 is held out, drawn by the seed, at most `most`.
     """
 
-    def __init__(self, read: Read, valid: Read | None, most: int | None = None):
+    def __init__(self, read: Read, valid: Read | None, seed: int = 1, most: int = sys.maxsize):
         self.read, self._valid = read, valid
         """All pairs but those that are for validation alone."""
-        self._limit = sys.maxsize if most is None else most * HELD_OUT_EVERY
+        self._seed, self._most = seed, most
 
     def train(self) -> Iterator[Pair]:
         """The pairs to learn from."""
-        return self.read() if self._valid else self._split(held_out=False)
+        return self.read() if self._valid else self._split(validate=False)
 
     def valid(self) -> Iterator[Pair]:
         """The pairs to validate on."""
-        return self._valid() if self._valid else self._split(held_out=True)
+        return self._valid() if self._valid else self._split(validate=True)
 
-    def _split(self, *, held_out: bool) -> Iterator[Pair]:
-        for number, pair in enumerate(islice(self.read(), self._limit if held_out else None)):
-            if held_out == (number % HELD_OUT_EVERY == HELD_OUT_EVERY - 1 and number < self._limit):
-                yield pair
+    def _split(self, *, validate: bool) -> Iterator[Pair]:
+        return (pair for number, pair in enumerate(self.read()) if (number in self._held_out) == validate)
+
+    @cached_property
+    def _held_out(self) -> frozenset[int]:
+        """The numbers of the pairs that are held out, for which all are counted: each is as likely as another."""
+        with counting("counting pairs") as show:
+            count = sum(1 for _ in _counted(self.read(), show))
+        held = held_out([range(count)], every=HELD_OUT_EVERY, most=self._most, seed=self._seed)
+        if held:
+            say_held_out(len(held), count, "pairs", self._seed)
+        return held
 
 
-def corpus_of(data: PairData) -> Corpus:
+def corpus_of(data: PairData, seed: int = 1) -> Corpus:
     """The pairs of a run; each file is looked for, and none read."""
     if not (data.source or data.pairs):
         return Corpus(lambda: iter(_sample("train")), lambda: iter(_sample("valid")))
     train = reader_of(data.source, data.target, data.pairs, data.fields)
     valid = reader_of(data.valid_source, data.valid_target, data.valid_pairs, data.fields)
-    return Corpus(train, valid if data.valid_source or data.valid_pairs else None, HELD_OUT_MOST)
+    return Corpus(train, valid if data.valid_source or data.valid_pairs else None, seed, HELD_OUT_MOST)
 
 
 def reader_of(source: Sequence[str], target: Sequence[str], pairs: Sequence[str], names: tuple[str, ...]) -> Read:
@@ -82,7 +90,7 @@ def store_pairs(corpus: Corpus, tokenizer: Tokenizer, data: PairData, directory:
     if not valid:
         raise DataError(
             "there are no validation pairs: give them with --valid-source and --valid-target or --valid-pairs "
-            f"(without them every {HELD_OUT_EVERY}th training pair is held out)"
+            f"(without them one training pair in {HELD_OUT_EVERY} is held out)"
         )
     lines = (json.dumps({"source": source, "target": target}) for source, target in valid)
     (directory / "valid.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -21,7 +21,7 @@ class PairData:
     fields: tuple[str, ...] = ()
     """Which columns (from 1) or JSON fields of `pairs` are source and target; unset: 1 and 2, or source and target."""
     valid_source: Files = ()
-    """Validation files; without any, every 50th training pair is held out, up to 1,000."""
+    """Validation files; without any, one training pair in 50 is held out, up to 1,000."""
     valid_target: Files = ()
     """Their translations."""
     valid_pairs: Files = ()

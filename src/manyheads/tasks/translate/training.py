@@ -21,6 +21,8 @@ from manyheads.text.tokenizer import Tokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, translation_loss
 
+EPOCHS = 100  # at most, of presets; the small need more than the large, which end by their steps
+
 
 class Translation(Task):
     """From sentence pairs to a translator."""
@@ -51,8 +53,8 @@ class Translation(Task):
         if name in ("transformer_base", "transformer_big"):
             steps = 100_000 if name == "transformer_base" else 300_000
             data = PairData(vocabulary=37_000, batch_tokens=25_000)
-            return TranslateRecipe(data=data, model=model, train=TrainConfig(steps=steps, average=5))
-        train = TrainConfig(steps=20_000, warmup=2000, valid_every=1000, patience=10, average=5)
+            return TranslateRecipe(data=data, model=model, train=TrainConfig(steps=steps, epochs=EPOCHS, average=5))
+        train = TrainConfig(steps=20_000, epochs=EPOCHS, warmup=2000, valid_every=1000, patience=10, average=5)
         return TranslateRecipe(model=model, train=train)
 
     def check(self) -> None:
@@ -64,7 +66,7 @@ class Translation(Task):
             )
 
     def read(self) -> Corpus:
-        return corpus_of(self.recipe.data)
+        return corpus_of(self.recipe.data, self.recipe.train.seed)
 
     def train_processor(self, examples: Corpus) -> Tokenizer:
         return train_tokenizer(examples, self.recipe.data)

@@ -1,4 +1,5 @@
 import gzip
+import io
 import json
 import lzma
 
@@ -8,13 +9,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.data.readers.corpus import read_lines, read_pairs
+from manyheads.data.readers.corpus import LONGEST_LINE, bounded_lines, read_lines, read_pairs
+from manyheads.data.readers.documents import read_documents
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
 def test_only_a_line_feed_ends_a_line(tmp_path, suffix):
     path = written(tmp_path / f"text{suffix}", "\ufeffone\r\ntwo\x85\u2028\x0b\x1c still\n\n a\rb \ufefflast")
     assert list(read_lines(path)) == ["one", "two\x85\u2028\x0b\x1c still", "", " a\rb \ufefflast"]
+
+
+def test_a_line_that_is_too_long_is_refused_by_its_number_before_it_is_read(monkeypatch, tmp_path):
+    file = io.BytesIO(b"a" * 7 + b"\n" + b"a" * 9000)
+    with pytest.raises(DataError, match="x, line 2: it is longer than 7 bytes"):
+        list(bounded_lines(file, "x", longest=7))
+    assert file.tell() < 20
+    packed = written(tmp_path / "a.jsonl.gz", '{"text": "b"}\n"' + "a" * LONGEST_LINE + "\n")
+    for read in (read_lines, lambda path: read_documents([path])):
+        with pytest.raises(DataError, match=r"a.jsonl.gz, line 2: it is longer than 5,000,000 bytes.*LONGEST_LINE=50"):
+            list(read(packed))
+    monkeypatch.setenv("MANYHEADS_LONGEST_LINE", "6000000")
+    assert len(list(read_lines(packed))[1]) == LONGEST_LINE + 1
+    monkeypatch.setenv("MANYHEADS_LONGEST_LINE", "6 MB")
+    with pytest.raises(ConfigError, match="MANYHEADS_LONGEST_LINE is '6 MB'; it must be a number of bytes"):
+        list(read_lines(packed))
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "found"),
+    [
+        ("Source\tTarget\na\tb\n", None, [("a", "b")]),
+        ("id\ten\tde\n1\ta\tb\n", ("3", "2"), [("b", "a")]),
+        ("a\tb\nen\tde\n", None, [("a", "b"), ("en", "de")]),
+        ("es\tit\n", None, [("es", "it")]),
+        ("source\tsource\n", None, [("source", "source")]),
+    ],
+)
+def test_a_header_is_recognised_and_said_once(tmp_path, capfd, text, fields, found):
+    path = written(tmp_path / "a.tsv", text)
+    for _ in range(2):
+        assert list(read_pairs(pairs=[path], fields=fields)) == found
+    header = text.splitlines()[0].replace("\t", ", ")
+    said = f"{path}: line 1 names the columns ({header}) and is left out\n"
+    assert capfd.readouterr().err == (said if len(found) < text.count("\n") else "")
 
 
 @given(lines=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))))

@@ -36,6 +36,11 @@ def test_a_question_has_its_answers_where_they_stand(tmp_path, name, capfd):
     assert not any(question.impossible for question in found)
 
 
+def test_a_file_may_be_one_line_of_any_length(tmp_path, monkeypatch):
+    monkeypatch.setenv("MANYHEADS_LONGEST_LINE", "9")
+    assert read_questions(written(tmp_path / "a.json", squad(asked(("Tom", 9)))))
+
+
 def test_a_question_without_an_answer_is_impossible(tmp_path, capfd):
     plausible = {"plausible_answers": [{"text": "Tom", "answer_start": 9}]}
     unanswered = {"id": "q4", "question": "Why?", "is_impossible": True}
