@@ -5,6 +5,7 @@ import json
 import lzma
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from manyheads import Translator
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_model
 
-from .conftest import WORDS, called, command, environment, newest_difference, refused, trained, typed
+from .conftest import WORDS, called, command, environment, newest_difference, refused, started, trained, typed
 
 
 def words(line: str) -> str:
@@ -151,6 +152,64 @@ def test_a_reader_that_leaves_is_no_error(run):
     assert found.stderr.decode() == ""
 
 
+def test_files_are_read_in_place_of_standard_input_and_answers_can_be_json(run, tmp_path):
+    (tmp_path / "one.txt").write_text("the cat\n\n")
+    (tmp_path / "two.txt.gz").write_bytes(gzip.compress(b"old tree"))
+    named = [tmp_path / "one.txt", tmp_path / "two.txt.gz"]
+    plain = called("translate", run, *named).out
+    assert plain == called("translate", run, "-", stdin=b"the cat\n\nold tree\n").out
+    for count in (1, 2):
+        found = called("translate", "--json", run, *named, "--nbest", count)
+        tables = list(map(json.loads, found.out.splitlines()))
+        assert [table["line"] for table in tables] == [1] * count + [2] + [3] * count
+        best = {table["line"]: table for table in reversed(tables)}
+        assert [best[line]["translation"] for line in (1, 2, 3)] == plain.splitlines()
+        assert [best[line]["source"] for line in (1, 2, 3)] == ["the cat", "", "old tree"]
+        assert best[1]["score"] < best[2]["score"] == 0.0
+
+
+def test_whoever_writes_a_line_and_waits_is_answered(run):
+    with started("translate", run, "--beam", 1, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line in ("the cat", "a bird", "a dog"):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode() == f"{words(line)}\n"
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_a_stream_that_is_closed_is_a_sentence(run):
+    for arguments, closed, sentence in (
+        (("translate", run), "<&-", "standard input is closed; give it a file with < FILE"),
+        (("--version",), ">&-", "standard output is closed; give it a file with > FILE"),
+        (("--version",), "> /dev/full", "No space left on device"),
+    ):
+        shell = f"{' '.join(command(*arguments))} {closed}"
+        found = subprocess.run(shell, shell=True, capture_output=True, env=environment(), timeout=120, check=False)
+        assert (found.returncode, found.stdout, found.stderr.count(b"\n")) == (2, b"", 1), found
+        assert sentence in found.stderr.decode()
+
+
+@pytest.mark.parametrize("module", ["typer", "manyheads.cli.train", "torch"])
+def test_ctrl_c_while_modules_are_imported_ends_without_a_word(module, run):
+    script = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as where no shell has it ignored
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupted())
+sys.argv = ["manyheads", "translate", {str(run)!r}]
+from manyheads.__main__ import main
+main()
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, stdin=subprocess.DEVNULL, env=environment(), check=False
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (130, b"", b"")
+
+
 def test_evaluate_prints_bleu_and_chrf_with_their_signatures(run, corpus, tmp_path):
     files = ["--source", corpus / "valid.en", "--target", corpus / "valid.de"]
     found = called("evaluate", run, *files, "--out", tmp_path / "found.de")
@@ -256,6 +315,60 @@ def test_errors_in_a_process_of_its_own_are_a_sentence_too(tmp_path):
         called("translate", tmp_path / "nowhere", "--debug")
 
 
+def test_a_fault_of_our_own_looks_different_from_a_users(run, monkeypatch):
+    def broken(*_, **__):
+        raise AttributeError("'NoneType' has no\nshape")
+
+    monkeypatch.setattr(Translator, "translate", broken)
+    found = called("translate", run, stdin=b"the cat\n")
+    assert (found.code, found.out, found.err.count("\n")) == (1, "", 1)
+    assert "a fault of manyheads itself" in found.err
+    assert "AttributeError: 'NoneType' has no shape" in found.err
+    assert "--debug" in found.err
+    with pytest.raises(AttributeError):
+        called("translate", run, "--debug", stdin=b"the cat\n")
+
+
+def test_a_model_may_stand_anywhere_among_the_options(run, corpus, tmp_path):
+    (tmp_path / "t.tsv").write_text("the cat\tdie Katze\n")
+    pairs, sides = tmp_path / "t.tsv", ["--source", corpus / "valid.en", "--target", corpus / "valid.de"]
+    said = called("evaluate", run, "--pairs", pairs, pairs, "--beam", 1)
+    assert said.code == 0
+    assert called("evaluate", "--pairs", pairs, pairs, run, "--beam", 1) == said
+    assert called("evaluate", "--beam", 1, "--pairs", pairs, pairs, run) == said
+    assert called("evaluate", "--beam", 1, "--pairs", pairs, pairs, "--", run) == said
+    scored = called("evaluate", "--beam", 1, run, *sides)
+    assert scored.code == 0
+    assert called("evaluate", *sides[:2], run, "--beam", 1, *sides[2:]) == scored  # a directory among the files
+    assert "nowhere does not exist; give a model" in refused("evaluate", "--pairs", pairs, "nowhere")
+    assert "Missing argument 'MODEL'" in called("evaluate", "--pairs", pairs).err
+
+
+def test_paths_that_lead_nowhere_are_answered_without_torch(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "started").mkdir()
+    (tmp_path / "started" / "recipe.toml").touch()
+    script = """
+import sys
+from manyheads.cli.main import main
+try:
+    main()
+finally:
+    assert "torch" not in sys.modules
+"""
+    for arguments, sentence in (
+        (["translate", "nowhere"], "nowhere does not exist"),
+        (["translate", tmp_path / "file"], "file is a file; give a model directory"),
+        (["look", tmp_path, "a text"], "holds no config.json"),
+        (["selfcheck", tmp_path / "started"], "is a run that has not saved a model yet"),
+    ):
+        found = subprocess.run(
+            [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False
+        )
+        assert (found.returncode, found.stdout, found.stderr.count("\n")) == (2, "", 1), found.stderr
+        assert sentence in found.stderr
+
+
 def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
     (tmp_path / "t.tsv").write_text("a\tb\n")
     (tmp_path / "empty").mkdir()
@@ -311,6 +424,7 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
 def test_version_and_help():
     import manyheads
 
-    assert called("--version").out == f"manyheads {manyheads.__version__}\n"
+    for flag in ("--version", "-V"):
+        assert called(flag).out == f"manyheads {manyheads.__version__}\n"
     for arguments in (["--help"], ["train", "--help"], ["train", "translate", "-h"]):
         assert "Usage" in called(*arguments).out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TASKS = ("translate", "language", "masked", "classify", "tag", "similarity", "answer", "look", "walk", "align")
+TASKS = ("translate", "language", "masked", "classify", "tag", "similarity", "answer", "look", "walk", "align", "commands")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 
 

@@ -11,9 +11,31 @@ from typing import Annotated, Any
 import typer
 
 from manyheads.core.configs import field_docs
+from manyheads.core.log import be_quiet
+from manyheads.interop.places import refuse_no_model
 
-Model = Annotated[Path, typer.Argument(help="A run directory or a model directory.")]
+
+def holding_model(path: Path | None) -> Path | None:
+    """A model directory or none; any other path is refused before torch is imported."""
+    if path is not None:
+        refuse_no_model(path)
+    return path
+
+
+Model = Annotated[
+    Path, typer.Argument(help="A run directory or a model directory.", metavar="MODEL", callback=holding_model)
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+
+
+def _hush(quiet: bool) -> None:
+    if quiet:  # beside a command or before it
+        be_quiet()
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No news, only warnings and results.", callback=_hush)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]  # which the caller sees to
 
 
 def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter]:
@@ -35,21 +57,26 @@ def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter
             show_default=shown or False,
         )
         annotation = Annotated[list[kind] | None if several else kind | None, option]  # type: ignore
-        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
+        yield _flag(field.name, annotation, None)
 
 
-def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter]) -> Callable[..., Any]:
-    """The function with these flags for its `**given`, which leads those that it names itself behind them."""
+def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter] = ()) -> Callable[..., Any]:
+    """The function as a command: with these flags for its `**given`, before its own, and those of every command."""
     own = [each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD]
-    parameters = sorted([*flags, *own], key=lambda each: each.kind)  # arguments first; else in this order
+    common = [_flag(name, annotation, False) for name, annotation in (("quiet", Quiet), ("debug", Debug))]
+    parameters = sorted([*flags, *own, *common], key=lambda each: each.kind)  # arguments first; else in this order
 
     @wraps(function)
-    def made(**given: Any) -> Any:
+    def made(*, quiet: bool, debug: bool, **given: Any) -> Any:
         return function(**given)
 
     made.__signature__ = inspect.Signature(parameters)  # type: ignore
     made.__annotations__ = {each.name: each.annotation for each in parameters}
     return made
+
+
+def _flag(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def command_of(name: str, function: Callable[..., Any]) -> Any:

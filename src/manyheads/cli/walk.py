@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Device
+from manyheads.cli.flags import Device, holding_model
 from manyheads.cli.lines import print_wide, refuse_other_text
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable, write_result
@@ -14,7 +14,10 @@ from manyheads.core.log import say
 
 def walk(
     model: Annotated[
-        Path | None, typer.Argument(help="A run directory or a model directory; none: the lectures' worked examples.")
+        Path | None,
+        typer.Argument(
+            help="A run directory or a model directory; none: the lectures' worked examples.", callback=holding_model
+        ),
     ] = None,
     text: Annotated[str | None, typer.Argument(help="The sentence.")] = None,
     second: Annotated[

@@ -19,6 +19,7 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
+from manyheads.interop.places import no_model, places_of
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
@@ -235,13 +236,7 @@ def _listed(words: Iterable[str]) -> str:
 
 def find_model(path: Path) -> Path:
     """The model directory that a path means: itself, or `model` inside a run directory."""
-    # A model that is being replaced is for a moment only there as the previous one.
-    for candidate in (path, path / "model", path / "model.previous", Path(f"{path.absolute()}.previous")):
-        candidate = sentence.encoder_of(candidate)
+    for candidate in map(sentence.encoder_of, places_of(path)):
         if (candidate / "config.json").is_file():
             return candidate
-    if not path.exists():
-        raise CheckpointError(f"{path} does not exist; give a model directory or a run directory")
-    if (path / "recipe.toml").exists():
-        raise CheckpointError(f"{path} is a run that has not saved a model yet; go on with --resume until it validates")
-    raise CheckpointError(f"{path} holds no config.json; give a model directory or a run directory")
+    raise no_model(path)

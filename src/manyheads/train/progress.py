@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from manyheads.core.files import write_atomically
-from manyheads.core.log import say
+from manyheads.core.log import is_quiet, say
 
 
 class Metrics:
@@ -55,7 +55,7 @@ class Display:
     def __init__(self, total: int, done: int):
         self.total, self.bar = total, None
         self.started, self.started_at = time.monotonic(), done
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not is_quiet():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
