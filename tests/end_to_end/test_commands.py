@@ -3,9 +3,11 @@
 import gzip
 import json
 import lzma
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,20 @@ from manyheads import Translator
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_model
 
-from .conftest import WORDS, called, command, environment, newest_difference, refused, started, trained, typed
+from .conftest import (
+    SMALL,
+    WORDS,
+    called,
+    command,
+    environment,
+    newest_difference,
+    refused,
+    saved_bert,
+    started,
+    tables,
+    trained,
+    typed,
+)
 
 
 def words(line: str) -> str:
@@ -280,7 +295,8 @@ GOOD = "--source g.en --target g.de"
         ("--source m.en --target g.de", "m.en has 59 lines but g.de has 60: line 60"),
         ("--source u.en --target g.de", "u.en, line 41"),
         ("--source no.en --target g.de", "no.en is not there"),
-        ("--source g.en", "1 files in data.source, 0 in data.target"),
+        ("--source g.en", "1 file in --source, 0 in --target"),
+        ("--source g.en --set data.target=[] data.source=['g.en']", "1 file in data.source, 0 in data.target"),
         ("--pairs b.tsv", "b.tsv, line 61: 1 columns"),
         ("--pairs b.jsonl", "b.jsonl, line 61"),
         ("--pairs c.jsonl", "c.jsonl, line 1: no field 'target'"),
@@ -421,6 +437,69 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
         assert "Traceback" not in found.err
 
 
+def test_what_is_trained_can_be_said_in_flags(files, tmp_path):
+    flags = ["train", "translate", "--out", tmp_path / "run", "--steps", 2, "--seed", 5, "--device", "cpu"]
+    shown = tomllib.loads(called(*flags, "--show-recipe", "--set", "train.seed=6").out)["train"]
+    assert (shown["steps"], shown["seed"], shown["device"]) == (2, 6, "cpu")  # what is set comes last
+    settings = [each for each in SMALL if each != "train.device=cpu"]
+    assert called(*flags, *files, "--set", *settings).code == 0
+    again = called("train", "translate", "--out", tmp_path / "run", "--resume", "--steps", 3)
+    assert again.code == 0, again.err
+    assert "done after 3 steps" in again.err
+    assert refused(*flags[:4], "--steps", 0) == "--steps is 0; it must be at least 1"
+    assert refused(*flags[:4], "--set", "train.steps=0") == "train.steps is 0; it must be at least 1"
+
+
+def test_quiet_leaves_news_away_and_keeps_warnings(files, tmp_path, run):
+    rest = [*files, "--set", *SMALL, "train.steps=1"]
+    assert called("--quiet", "train", "translate", "--out", tmp_path / "a", *rest).err == ""
+    assert called("train", "translate", "-q", "--out", tmp_path / "b", *rest).err == ""
+    assert called("train", "translate", "--out", tmp_path / "c", *rest).err != ""
+    encoder = saved_bert(tmp_path / "encoder", ["the cat"])
+    assert "warning: lines that are empty" in called("similar", encoder, "-q", "--to", "a", stdin=b"the cat\n\n").err
+
+
+def test_paths_for_results_are_checked_before_any_work(run, files, tmp_path, monkeypatch):
+    def worked(*_, **__):
+        raise AssertionError("this is work")
+
+    monkeypatch.setattr(Translator, "load", worked)
+    monkeypatch.setattr("manyheads.interop.directory.load_model", worked)
+    monkeypatch.setattr("manyheads.tasks.run.resolve", worked)
+    (tmp_path / "file").touch()
+    below, nowhere = tmp_path / "file" / "run", tmp_path / "nowhere" / "file"
+    for arguments, sentence in (
+        (["train", "translate", "--out", below], "file is a file; give another --out"),
+        (["demo", "--out", below], "file is a file; give another --out"),
+        (["prune", run, "--heads", "cross.0.0", "--out", below], "file is a file; give another --out"),
+        (["evaluate", run, *files[:4], "--out", nowhere], "there is no folder"),
+        (["embed", run, "--out", nowhere], "there is no folder"),
+        (["look", run, "the cat", "--json", nowhere.with_suffix(".json")], "there is no folder"),
+    ):
+        assert sentence in refused(*arguments, stdin=b"a\n")
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}
+
+
+@pytest.mark.parametrize(
+    "command", sorted({"look", "help", "presets", "evaluate", "train translate", "train language"})
+)
+def test_help_and_tables_keep_to_eighty_columns_or_to_those_that_are_asked_for(command, monkeypatch):
+    for columns in (80, 60):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = called(*command.split(), *(["--help"] if command not in ("help", "presets") else [])).out
+        longest = max(map(len, out.splitlines()))
+        assert longest <= (80 if command == "presets" else columns)
+
+
+def test_presets_are_listed_with_the_parameters_that_models_have():
+    rows = {table["name"]: table for table in tables("presets")}
+    assert (rows["gpt2_small"]["vocabulary"], rows["gpt2_small"]["parameters"]) == (50_257, 124_439_808)
+    assert rows["gpt2_small"]["tasks"] == ["language", "classify"]
+    assert rows["bert_base"]["tasks"] == ["masked", "classify", "tag", "similarity", "answer"]
+    shown = called("presets").out
+    assert all(re.search(rf"^{name} .* {table['parameters']:,}$", shown, re.MULTILINE) for name, table in rows.items())
+
+
 def test_version_and_help():
     import manyheads
 
@@ -428,3 +507,12 @@ def test_version_and_help():
         assert called(flag).out == f"manyheads {manyheads.__version__}\n"
     for arguments in (["--help"], ["train", "--help"], ["train", "translate", "-h"]):
         assert "Usage" in called(*arguments).out
+    for named in ([], ["train"], ["train", "tag"], ["look"]):
+        assert called("help", *named).out == called(*named, "--help").out
+    assert called("help", "nothing").code == 2
+
+
+def test_a_shell_completes_commands():
+    asked = {"_MANYHEADS_COMPLETE": "complete_bash", "COMP_WORDS": "manyheads pre", "COMP_CWORD": "1"}
+    found = subprocess.run(command(), env={**environment(), **asked}, capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["presets"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -141,7 +142,7 @@ def _arriving(stream: Any) -> Iterator[list[bytes]]:
 def print_json(table: dict[str, Any]) -> None:
     """One object on a line, as every command writes it."""
     try:
-        print(json.dumps(table, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(table, ensure_ascii=False, allow_nan=False, default=float))
     except ValueError:
         raise ConfigError("the model gives what is no number, and JSON has none such; leave --json away") from None
 
@@ -154,10 +155,15 @@ def refuse_other_text(text: str | None) -> None:
         raise ConfigError("the text is not valid UTF-8; type it in a terminal that writes UTF-8") from None
 
 
+def width() -> int:
+    """How many letters a line has: as many as COLUMNS says, or the terminal has, or 80."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdigit():
+        return 80
+    return max(get_terminal_size().columns, 20)
+
+
 def print_wide(written: Callable[[int], Any]) -> None:
-    """Prints what is written for a width: that of the terminal, or COLUMNS, or 80."""
+    """Prints what is written for this width."""
     from rich.console import Console
 
-    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
-    console = Console(highlight=False, width=None if known else 80)
-    console.print(written(console.width), soft_wrap=True)
+    Console(highlight=False, width=width()).print(written(width()), soft_wrap=True)

@@ -104,9 +104,7 @@ def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
     """Files by their endings, which can be written."""
     for ending, path in files.items():
         if path is not None:
-            if path.suffix.lower() != ending:
-                raise ConfigError(f"{path} must end in {ending}")
-            refuse_unwritable(path)
+            refuse_unwritable(path, ending)
     return files
 
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import manyheads
 from manyheads.cli import evaluate, look, train
+from manyheads.cli.about import help_, info, presets
 from manyheads.cli.align import align
 from manyheads.cli.answer import answer
 from manyheads.cli.arguments import repeated
 from manyheads.cli.classify import classify
 from manyheads.cli.demo import demo
-from manyheads.cli.flags import Debug, Quiet, command_of, flagged
+from manyheads.cli.flags import Debug, Group, Quiet, command_of, flagged
 from manyheads.cli.generate import generate
 from manyheads.cli.lines import open_streams
 from manyheads.cli.masked import fill
@@ -35,7 +35,7 @@ MENDABLE = (ManyheadsError, OSError, MemoryError)
 OF_ALL_TASKS = {"evaluate": evaluate.command, "look": look.command}
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """All commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -51,13 +51,15 @@ app = typer.Typer(
     help="One attention, every Transformer: train, run and look inside Transformers on your own data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # whose columns leave no room for words in 80 letters
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(train.app, name="train")
 using = (translate, align, generate, fill, classify, tag, answer, embed, similar)
-checking = (selfcheck, prove_resume, walk, prune, demo)
+checking = (info, presets, selfcheck, prove_resume, walk, prune, demo)
 for each in (*using, *checking):
     app.command()(flagged(each))
+app.command("help")(flagged(help_))
 
 
 @app.callback(invoke_without_command=True)

@@ -38,9 +38,7 @@ def walk(
     for given in (text, second):
         refuse_other_text(given)
     if html is not None:
-        if html.suffix.lower() != ".html":
-            raise ConfigError(f"{html} must end in .html")
-        refuse_unwritable(html)
+        refuse_unwritable(html, ".html")
     if model is None and any((layer is not None, head, attention, count != 5)):
         raise ConfigError("the lectures' examples have one head and no options; give a model and a text")
     if model is not None and text is None:

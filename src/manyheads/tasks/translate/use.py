@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.files import write_result
 from manyheads.core.grouping import grouped
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
@@ -26,7 +27,7 @@ from manyheads.tasks.inside.conclusions import LOGITS, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
-from manyheads.tasks.task import Predictor, listed
+from manyheads.tasks.task import Predictor, Scores, listed
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
 from manyheads.train.objectives import Loss, translation_loss
@@ -53,6 +54,7 @@ class Translator(Predictor):
     kinds = (Transformer,)
     scored_on = Evaluation
     ranked_by = ("loss", "bleu")
+    commands = ("translate {model} in.txt", "align {model} 'a sentence'")
 
     def translate(self, sentences: Sequence[str], *, beam: int = BEAM, alpha: float = 0.6) -> list[str]:
         """The best translation of each sentence, in order; beam 1 is greedy search, a blank sentence stays blank."""
@@ -82,14 +84,16 @@ class Translator(Predictor):
             results[place] = [Translation(" ".join(next(texts).split("\n")), hypothesis.score) for hypothesis in row]
         return results
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """BLEU, cased and lower-cased, and chrF, with their signatures."""
         pairs = _asked_pairs(asked)
         found = self.translate([pair[0] for pair in pairs], beam=asked.beam, alpha=asked.alpha)
         scores = score(found, [pair[1] for pair in pairs])
         if asked.out:
-            Path(asked.out).write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
-        return "\n".join(f"{name:<11} {value:6.2f}   {signature}" for name, (value, signature) in scores.items())
+            write_result(Path(asked.out), "".join(f"{text}\n" for text in found))
+        lines = [f"{name:<11} {value:6.2f}   {signature}" for name, (value, signature) in scores.items()]
+        numbers = {name: {"score": value, "signature": signature} for name, (value, signature) in scores.items()}
+        return Scores(numbers, "\n".join(lines))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """The loss a token, or BLEU of greedy search; without any data on the run's own validation set."""
