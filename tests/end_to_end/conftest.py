@@ -84,6 +84,13 @@ def called(*arguments, stdin: bytes = b"") -> Result:
     return Result(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())  # type: ignore
 
 
+def tables(*arguments, stdin: bytes = b"") -> list[dict]:
+    """What a command says as JSON."""
+    found = called(*arguments, "--json", stdin=stdin)
+    assert found.code == 0, found
+    return [json.loads(line) for line in found.out.splitlines()]
+
+
 def refused(*arguments, stdin: bytes = b"", after_reading: bool = False) -> str:
     """The one sentence of a command that cannot be; what it found in files it may have said before."""
     found = called(*arguments, stdin=stdin)

@@ -10,7 +10,7 @@ from manyheads.data.readers.questions import read_questions
 from manyheads.models.bert import MaskedBert
 from manyheads.tasks.answer.use import Answerer, score_questions
 
-from .conftest import Result, called, recorded, refused, saved_bert, taught
+from .conftest import Result, called, recorded, refused, saved_bert, tables, taught
 
 NAMES = ["Anna", "Bert", "Carla", "Dario", "Élena", "Felix", "Greta"]
 CITIES = ["Rome", "Oslo", "New York", "Lima", "Quito", "Tunis", "São Paulo"]
@@ -132,6 +132,10 @@ def test_a_text_is_asked_from_a_file_or_standard_input(run, folder):
     for answer, _, start, end in rows:
         assert answer == " ".join(text[int(start) : int(end)].split())
     assert [float(row[1]) for row in rows] == sorted((float(row[1]) for row in rows), reverse=True)
+    told = tables("answer", run, "Where does Anna live?", "--best", 3, stdin=content)
+    assert [(each["text"], each["start"]) for each in told] == [
+        (text[each["start"] : each["end"]], int(row[2])) for each, row in zip(told, rows)
+    ]
     one = called("answer", run, "--context", folder / "text.txt", "Where does Anna live?")
     assert one.out.splitlines() == results[0].out.splitlines()[:1]
 

@@ -21,7 +21,7 @@ from manyheads.tasks.inside.prune import prune
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.tokenizer import Tokenizer
 
-from .conftest import Result, called, newest_difference, recorded, refused, saved_gpt, taught
+from .conftest import Result, called, newest_difference, recorded, refused, saved_gpt, tables, taught
 
 GOOD, BAD = ["lovely", "bright", "charming", "warm"], ["dull", "cold", "boring", "bleak"]
 NOUNS = ["film", "story", "actor", "scene", "song"]
@@ -101,6 +101,11 @@ def test_sixty_sentences_are_learned_and_told_apart(which, request):
     assert all(0.5 <= float(probability) <= 1 for _, probability in rows)
     found = Classifier.load(run, device="cpu")(right)
     assert result.out.splitlines() == [f"{each.name}\t{each.probability:.4f}" for each in found]
+    told = tables("classify", run, stdin=f"{right[0]}\n".encode())[0]
+    assert (told["text"], told["label"]) == (right[0], found[0].name)
+    assert set(told["probabilities"]) == {"good", "bad"}
+    assert sum(told["probabilities"].values()) == pytest.approx(1)
+    assert max(told["probabilities"].values()) == told["probability"] == pytest.approx(found[0].probability)
 
 
 def test_the_steps_follow_from_the_examples_unless_they_are_set(folder):
@@ -123,6 +128,10 @@ def test_pairs_and_choices_are_learned_too(folder, tmp_path, preset):
     line = json.dumps({"context": "the film is warm", "choices": ["a", "yes", "c"]})
     result = called("classify", tmp_path / "choice.jsonl", stdin=f"{line}\n".encode())
     assert result.out.startswith("1\tyes\t")
+    told = tables("classify", tmp_path / "choice.jsonl", stdin=f"{line}\n".encode())[0]
+    assert (told["index"], told["label"], told["choices"]) == (1, "yes", ["a", "yes", "c"])
+    assert told["probability"] == max(told["probabilities"])
+    assert tables("classify", tmp_path / "pair.tsv", stdin=b"a\tb\n")[0]["texts"] == ["a", "b"]
 
 
 def test_a_line_without_its_tab_is_refused_by_number(folder, tmp_path):
@@ -373,11 +382,13 @@ def test_a_folder_brings_its_own_validation(folder, tmp_path):
 
 def test_lines_that_are_too_long_are_told_of_once(run):
     long = "the film is warm and " * 20
-    texts = [long, "the film is warm", *["the song is dull"] * 1100, long]  # more than are read at once
+    texts = [long, "the film is warm", *["the song is dull"] * 5000, long]  # more than are read at once
     result = called("classify", run, stdin="".join(f"{text}\n" for text in texts).encode())
     assert result.code == 0
-    assert len(result.out.splitlines()) == 1103
-    assert result.err.splitlines() == ["warning: 1 of 1,024 texts are longer than the model reads and lose their end"]
+    assert len(result.out.splitlines()) == 5003
+    assert result.err.startswith("warning: 1 of ")
+    assert result.err.endswith(" texts are longer than the model reads and lose their end\n")
+    assert result.err.count("\n") == 1
     assert result.out.splitlines()[0] == result.out.splitlines()[-1]
 
 

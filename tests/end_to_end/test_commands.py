@@ -3,8 +3,11 @@
 import gzip
 import json
 import lzma
+import re
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,20 @@ from manyheads import Translator
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_model
 
-from .conftest import WORDS, called, command, environment, newest_difference, refused, trained, typed
+from .conftest import (
+    SMALL,
+    WORDS,
+    called,
+    command,
+    environment,
+    newest_difference,
+    refused,
+    saved_bert,
+    started,
+    tables,
+    trained,
+    typed,
+)
 
 
 def words(line: str) -> str:
@@ -167,6 +183,64 @@ def test_a_reader_that_leaves_is_no_error(run):
     assert found.stderr.decode() == ""
 
 
+def test_files_are_read_in_place_of_standard_input_and_answers_can_be_json(run, tmp_path):
+    (tmp_path / "one.txt").write_text("the cat\n\n")
+    (tmp_path / "two.txt.gz").write_bytes(gzip.compress(b"old tree"))
+    named = [tmp_path / "one.txt", tmp_path / "two.txt.gz"]
+    plain = called("translate", run, *named).out
+    assert plain == called("translate", run, "-", stdin=b"the cat\n\nold tree\n").out
+    for count in (1, 2):
+        found = called("translate", "--json", run, *named, "--nbest", count)
+        tables = list(map(json.loads, found.out.splitlines()))
+        assert [table["line"] for table in tables] == [1] * count + [2] + [3] * count
+        best = {table["line"]: table for table in reversed(tables)}
+        assert [best[line]["translation"] for line in (1, 2, 3)] == plain.splitlines()
+        assert [best[line]["source"] for line in (1, 2, 3)] == ["the cat", "", "old tree"]
+        assert best[1]["score"] < best[2]["score"] == 0.0
+
+
+def test_whoever_writes_a_line_and_waits_is_answered(run):
+    with started("translate", run, "--beam", 1, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line in ("the cat", "a bird", "a dog"):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode() == f"{words(line)}\n"
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_a_stream_that_is_closed_is_a_sentence(run):
+    for arguments, closed, sentence in (
+        (("translate", run), "<&-", "standard input is closed; give it a file with < FILE"),
+        (("--version",), ">&-", "standard output is closed; give it a file with > FILE"),
+        (("--version",), "> /dev/full", "No space left on device"),
+    ):
+        shell = f"{' '.join(command(*arguments))} {closed}"
+        found = subprocess.run(shell, shell=True, capture_output=True, env=environment(), timeout=120, check=False)
+        assert (found.returncode, found.stdout, found.stderr.count(b"\n")) == (2, b"", 1), found
+        assert sentence in found.stderr.decode()
+
+
+@pytest.mark.parametrize("module", ["typer", "manyheads.cli.train", "torch"])
+def test_ctrl_c_while_modules_are_imported_ends_without_a_word(module, run):
+    script = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as where no shell has it ignored
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupted())
+sys.argv = ["manyheads", "translate", {str(run)!r}]
+from manyheads.__main__ import main
+main()
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, stdin=subprocess.DEVNULL, env=environment(), check=False
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (130, b"", b"")
+
+
 def test_evaluate_prints_bleu_and_chrf_with_their_signatures(run, corpus, tmp_path):
     files = ["--source", corpus / "valid.en", "--target", corpus / "valid.de"]
     found = called("evaluate", run, *files, "--out", tmp_path / "found.de")
@@ -231,7 +305,8 @@ GOOD = "--source g.en --target g.de"
         ("--source m.en --target g.de", "m.en has 59 lines but g.de has 60: line 60"),
         ("--source u.en --target g.de", "u.en, line 41"),
         ("--source no.en --target g.de", "no.en is not there"),
-        ("--source g.en", "1 files in data.source, 0 in data.target"),
+        ("--source g.en", "1 file in --source, 0 in --target"),
+        ("--source g.en --set data.target=[] data.source=['g.en']", "1 file in data.source, 0 in data.target"),
         ("--pairs b.tsv", "b.tsv, line 61: 1 columns"),
         ("--pairs b.jsonl", "b.jsonl, line 61"),
         ("--pairs c.jsonl", "c.jsonl, line 1: no field 'target'"),
@@ -264,6 +339,60 @@ def test_errors_in_a_process_of_its_own_are_a_sentence_too(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(CheckpointError):  # all of it for those who ask
         called("translate", tmp_path / "nowhere", "--debug")
+
+
+def test_a_fault_of_our_own_looks_different_from_a_users(run, monkeypatch):
+    def broken(*_, **__):
+        raise AttributeError("'NoneType' has no\nshape")
+
+    monkeypatch.setattr(Translator, "translate", broken)
+    found = called("translate", run, stdin=b"the cat\n")
+    assert (found.code, found.out, found.err.count("\n")) == (1, "", 1)
+    assert "a fault of manyheads itself" in found.err
+    assert "AttributeError: 'NoneType' has no shape" in found.err
+    assert "--debug" in found.err
+    with pytest.raises(AttributeError):
+        called("translate", run, "--debug", stdin=b"the cat\n")
+
+
+def test_a_model_may_stand_anywhere_among_the_options(run, corpus, tmp_path):
+    (tmp_path / "t.tsv").write_text("the cat\tdie Katze\n")
+    pairs, sides = tmp_path / "t.tsv", ["--source", corpus / "valid.en", "--target", corpus / "valid.de"]
+    said = called("evaluate", run, "--pairs", pairs, pairs, "--beam", 1)
+    assert said.code == 0
+    assert called("evaluate", "--pairs", pairs, pairs, run, "--beam", 1) == said
+    assert called("evaluate", "--beam", 1, "--pairs", pairs, pairs, run) == said
+    assert called("evaluate", "--beam", 1, "--pairs", pairs, pairs, "--", run) == said
+    scored = called("evaluate", "--beam", 1, run, *sides)
+    assert scored.code == 0
+    assert called("evaluate", *sides[:2], run, "--beam", 1, *sides[2:]) == scored  # a directory among the files
+    assert "nowhere does not exist; give a model" in refused("evaluate", "--pairs", pairs, "nowhere")
+    assert "Missing argument 'MODEL'" in called("evaluate", "--pairs", pairs).err
+
+
+def test_paths_that_lead_nowhere_are_answered_without_torch(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "started").mkdir()
+    (tmp_path / "started" / "recipe.toml").touch()
+    script = """
+import sys
+from manyheads.cli.main import main
+try:
+    main()
+finally:
+    assert "torch" not in sys.modules
+"""
+    for arguments, sentence in (
+        (["translate", "nowhere"], "nowhere does not exist"),
+        (["translate", tmp_path / "file"], "file is a file; give a model directory"),
+        (["look", tmp_path, "a text"], "holds no config.json"),
+        (["selfcheck", tmp_path / "started"], "is a run that has not saved a model yet"),
+    ):
+        found = subprocess.run(
+            [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, check=False
+        )
+        assert (found.returncode, found.stdout, found.stderr.count("\n")) == (2, "", 1), found.stderr
+        assert sentence in found.stderr
 
 
 def test_models_that_are_not_there_or_damaged_are_a_sentence(run, tmp_path):
@@ -318,9 +447,82 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
         assert "Traceback" not in found.err
 
 
+def test_what_is_trained_can_be_said_in_flags(files, tmp_path):
+    flags = ["train", "translate", "--out", tmp_path / "run", "--steps", 2, "--seed", 5, "--device", "cpu"]
+    shown = tomllib.loads(called(*flags, "--show-recipe", "--set", "train.seed=6").out)["train"]
+    assert (shown["steps"], shown["seed"], shown["device"]) == (2, 6, "cpu")  # what is set comes last
+    settings = [each for each in SMALL if each != "train.device=cpu"]
+    assert called(*flags, *files, "--set", *settings).code == 0
+    again = called("train", "translate", "--out", tmp_path / "run", "--resume", "--steps", 3)
+    assert again.code == 0, again.err
+    assert "done after 3 steps" in again.err
+    assert refused(*flags[:4], "--steps", 0) == "--steps is 0; it must be at least 1"
+    assert refused(*flags[:4], "--set", "train.steps=0") == "train.steps is 0; it must be at least 1"
+
+
+def test_quiet_leaves_news_away_and_keeps_warnings(files, tmp_path, run):
+    rest = [*files, "--set", *SMALL, "train.steps=1"]
+    assert called("--quiet", "train", "translate", "--out", tmp_path / "a", *rest).err == ""
+    assert called("train", "translate", "-q", "--out", tmp_path / "b", *rest).err == ""
+    assert called("train", "translate", "--out", tmp_path / "c", *rest).err != ""
+    encoder = saved_bert(tmp_path / "encoder", ["the cat"])
+    assert "warning: lines that are empty" in called("similar", encoder, "-q", "--to", "a", stdin=b"the cat\n\n").err
+
+
+def test_paths_for_results_are_checked_before_any_work(run, files, tmp_path, monkeypatch):
+    def worked(*_, **__):
+        raise AssertionError("this is work")
+
+    monkeypatch.setattr(Translator, "load", worked)
+    monkeypatch.setattr("manyheads.interop.directory.load_model", worked)
+    monkeypatch.setattr("manyheads.tasks.run.resolve", worked)
+    (tmp_path / "file").touch()
+    below, nowhere = tmp_path / "file" / "run", tmp_path / "nowhere" / "file"
+    for arguments, sentence in (
+        (["train", "translate", "--out", below], "file is a file; give another --out"),
+        (["demo", "--out", below], "file is a file; give another --out"),
+        (["prune", run, "--heads", "cross.0.0", "--out", below], "file is a file; give another --out"),
+        (["evaluate", run, *files[:4], "--out", nowhere], "there is no folder"),
+        (["embed", run, "--out", nowhere], "there is no folder"),
+        (["look", run, "the cat", "--json", nowhere.with_suffix(".json")], "there is no folder"),
+    ):
+        assert sentence in refused(*arguments, stdin=b"a\n")
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}
+
+
+@pytest.mark.parametrize(
+    "command", sorted({"look", "help", "presets", "evaluate", "train translate", "train language"})
+)
+def test_help_and_tables_keep_to_eighty_columns_or_to_those_that_are_asked_for(command, monkeypatch):
+    for columns in (80, 60):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        out = called(*command.split(), *(["--help"] if command not in ("help", "presets") else [])).out
+        longest = max(map(len, out.splitlines()))
+        assert longest <= (80 if command == "presets" else columns)
+
+
+def test_presets_are_listed_with_the_parameters_that_models_have():
+    rows = {table["name"]: table for table in tables("presets")}
+    assert (rows["gpt2_small"]["vocabulary"], rows["gpt2_small"]["parameters"]) == (50_257, 124_439_808)
+    assert rows["gpt2_small"]["tasks"] == ["language", "classify"]
+    assert rows["bert_base"]["tasks"] == ["masked", "classify", "tag", "similarity", "answer"]
+    shown = called("presets").out
+    assert all(re.search(rf"^{name} .* {table['parameters']:,}$", shown, re.MULTILINE) for name, table in rows.items())
+
+
 def test_version_and_help():
     import manyheads
 
-    assert called("--version").out == f"manyheads {manyheads.__version__}\n"
+    for flag in ("--version", "-V"):
+        assert called(flag).out == f"manyheads {manyheads.__version__}\n"
     for arguments in (["--help"], ["train", "--help"], ["train", "translate", "-h"]):
         assert (called(*arguments).code, "Usage" in called(*arguments).out) == (0, True)
+    for named in ([], ["train"], ["train", "tag"], ["look"]):
+        assert called("help", *named).out == called(*named, "--help").out
+    assert called("help", "nothing").code == 2
+
+
+def test_a_shell_completes_commands():
+    asked = {"_MANYHEADS_COMPLETE": "complete_bash", "COMP_WORDS": "manyheads pre", "COMP_CWORD": "1"}
+    found = subprocess.run(command(), env={**environment(), **asked}, capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["presets"]

@@ -17,7 +17,7 @@ from helpers import unsealed
 from manyheads.core.checksums import read_checksums
 from manyheads.core.errors import ConfigError
 from manyheads.data.ragged import Store
-from manyheads.interop.directory import FAMILIES, load_model
+from manyheads.interop.directory import FAMILIES, load_as_saved, load_model
 from manyheads.tasks.task import TASKS, recipe_of
 
 from .conftest import (
@@ -31,6 +31,7 @@ from .conftest import (
     saved_bert,
     saved_gpt,
     started,
+    tables,
     taught,
     typed,
 )
@@ -556,3 +557,33 @@ def test_files_that_are_not_there_and_runs_that_are_not(trial, tmp_path):
     if trial.fine_tunes:
         assert re.search("there are no .* to learn from; give", refused(*train))
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_model_is_can_be_asked(trial, run, folder):
+    for directory, kind in ((run, trial.model_type), (run / "model", trial.model_type), (folder / "gpt", "gpt2")):
+        told = tables("info", directory)[0]
+        model, tokenizer = load_as_saved(directory)
+        assert (told["type"], told["tokens"]) == (kind, len(tokenizer))
+        assert told["parameters"] == sum(each.numel() for each in model.parameters())
+        assert told["sizes"]["width"] == model.config.width
+        shown = called("info", directory).out
+        assert f"{told['parameters']:,}" in shown
+        assert all(command in shown for command in told["commands"])
+    told = tables("info", run)[0]
+    assert any(command.startswith(f"manyheads {trial.use[0]} {run}") for command in told["commands"])
+    assert told["card"]
+    assert set(told["labels"]) == {"classify": {"even", "odd"}, "tag": {"B-thing", "O"}}.get(trial.task, set())
+    (folder / "damaged").mkdir(exist_ok=True)
+    (folder / "damaged" / "config.json").write_text('{"model_type": "gpt2"}')
+    assert "damaged" in refused("info", folder / "damaged")
+
+
+@only("translate", "language", "masked", "classify", "tag", "answer")
+def test_scores_can_be_had_as_json(trial, run, folder):
+    files = ["--data" if trial.file[0] == "--train" else trial.file[0], folder / trial.file[1]]
+    told = tables("evaluate", run, *files)
+    assert len(told) == 1
+    name = {"translate": "BLEU", "language": "perplexity", "answer": "f1"}.get(trial.task, "accuracy")
+    number = told[0][name]["score"] if trial.task == "translate" else told[0][name]
+    shown = called("evaluate", *files, run).out
+    assert any(f"{value:.{digits}f}" in shown for value in (number, 100 * number) for digits in (2, 3))

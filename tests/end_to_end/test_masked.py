@@ -19,7 +19,7 @@ from manyheads.interop.directory import load_model, save_model
 from manyheads.models.bert import Bert, BertConfig, MaskedBert
 from manyheads.text.encoder import EncoderTokenizer
 
-from .conftest import Result, called, newest_difference, recorded, refused, taught
+from .conftest import Result, called, newest_difference, recorded, refused, tables, taught
 
 ROOT = Path(__file__).parents[2]
 ANIMALS = {"cat": "meow", "dog": "woof", "cow": "moo", "duck": "quack", "sheep": "baa"}
@@ -237,6 +237,10 @@ def test_words_are_printed_with_their_probabilities_from_an_argument_and_from_li
     assert (together.code, together.err) == (0, "")
     assert together.out.splitlines() == [line for lines in expected for line in [*lines, ""]]
     assert called("fill", words, stdin=b"").out == ""
+    for told in (tables("fill", words, TEXTS[1]), tables("fill", words, stdin=f"{TEXTS[1]}\n\n".encode())):
+        assert [each["text"] for each in told] == [TEXTS[1]]
+        assert [len(hidden) for hidden in told[0]["guesses"]] == [5, 5]
+        assert told[0]["guesses"][0][0]["word"] == "cow"
 
 
 def test_more_lines_than_are_read_at_once_keep_their_order(words):

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from manyheads.tasks.similarity.use import Embedder
 
-from .conftest import Result, called, command, environment, recorded, refused, saved_bert, saved_gpt, taught
+from .conftest import Result, called, command, environment, recorded, refused, saved_bert, saved_gpt, tables, taught
 
 COLOURS = ["red", "green", "blue", "white", "black", "brown"]
 THINGS = ["car", "house", "bird", "coat", "boat", "chair", "stone"]
@@ -84,6 +84,8 @@ def test_pairs_without_scores_are_found_again(run):
         assert len(rows) == 3
         assert cosines == sorted(cosines, reverse=True)
         right += rows[0][1] == second
+        told = tables("similar", run, "--to", first, "--top", "3", stdin=sentences.encode())
+        assert [[f"{each['cosine']:.4f}", each["text"]] for each in told] == rows
     assert right > 3
 
 

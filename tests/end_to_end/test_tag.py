@@ -10,7 +10,7 @@ import pytest
 from manyheads.data.readers.columns import read_columns
 from manyheads.tasks.tag.use import Tagger, score_tags
 
-from .conftest import Result, called, recorded, refused, saved_gpt, taught
+from .conftest import Result, called, recorded, refused, saved_gpt, tables, taught
 
 FIRST, LAST = ["Ada", "Alan", "Grace", "Kurt", "Emmy"], ["Lovelace", "Turing", "Hopper", "Gödel", "Noether"]
 WORDS = ["sees", "the", "river", "likes", "an", "island", "and", "old", "bridges", "today"]
@@ -87,6 +87,9 @@ def test_words_come_out_in_columns_with_a_blank_line_behind_each_sentence(run, t
     right = [label == wanted for block, (_, labels) in zip(rows, made) for (_, label, _), wanted in zip(block, labels)]
     assert sum(right) > 0.9 * len(right)
     assert all(0.33 < float(probability) <= 1 for block in rows for _, _, probability in block)
+    told = tables("tag", run, stdin=f"{lines[0]}\n\n".encode())
+    assert [[each["word"], each["label"], f"{each['probability']:.4f}"] for each in told[0]["words"]] == rows[0]
+    assert told[1] == {"text": "", "words": []}
     # Two empty sentences are two blank lines more.
     rest = result.out.split("\n")[sum(len(words) + 1 for words, _ in made) :]
     assert [line.split("\t")[0] for line in rest] == ["", "", "Ada", "sees", "", ""]

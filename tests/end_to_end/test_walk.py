@@ -111,9 +111,12 @@ def test_a_second_text_stands_behind_the_first(run, masked):
 
 def test_a_page_that_cannot_be_written_is_refused_before_the_model_is_opened(tmp_path):
     assert "does not exist" in refused("walk", tmp_path / "nothing", TEXT)
-    assert "no folder" in refused("walk", tmp_path / "nothing", TEXT, "--html", tmp_path / "missing" / "walk.html")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").touch()
+    assert "no folder" in refused("walk", broken, TEXT, "--html", tmp_path / "missing" / "walk.html")
     (tmp_path / "folder.html").mkdir()
-    assert "is a folder" in refused("walk", tmp_path / "nothing", TEXT, "--html", tmp_path / "folder.html")
+    assert "is a folder" in refused("walk", broken, TEXT, "--html", tmp_path / "folder.html")
     for name in ("walk", "walk.pdf", "html"):
         path = tmp_path / name
-        assert refused("walk", tmp_path / "nothing", TEXT, "--html", path) == f"{path} must end in .html"
+        assert refused("walk", broken, TEXT, "--html", path) == f"{path} must end in .html"

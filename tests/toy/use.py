@@ -1,7 +1,7 @@
 """Lines in, reversed lines out."""
 
 from manyheads.models.transformer import Transformer
-from manyheads.tasks.task import Predictor
+from manyheads.tasks.task import Predictor, Scores
 from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.use import decode_all
 from toy.data import read_pairs
@@ -21,7 +21,8 @@ class Reverser(Predictor):
     def evaluate(self, asked):
         pairs = read_pairs(asked.lines)
         right = sum(found == wanted for found, (_, wanted) in zip(self([line for line, _ in pairs]), pairs))
-        return f"reversed {100 * right / len(pairs):6.2f} %   of {len(pairs):,} lines"
+        table = f"reversed {100 * right / len(pairs):6.2f} %   of {len(pairs):,} lines"
+        return Scores({"right": right, "lines": len(pairs)}, table)
 
 
 PREDICTOR = Reverser

@@ -1,13 +1,16 @@
 """`manyheads align MODEL …`"""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from manyheads.cli.flags import Device, Model
+from manyheads.cli.flags import Device, Json, Model
+from manyheads.cli.lines import print_json
 from manyheads.core.errors import ConfigError
+from manyheads.core.words import counted
 
 if TYPE_CHECKING:
     from manyheads.look.alignment import LinkScores, Reading
@@ -36,6 +39,7 @@ def align(
         bool, typer.Option("--shifted", help="Read the weights of a word one step after it is written.")
     ] = False,
     pharaoh: Annotated[bool, typer.Option("--pharaoh", help="Print links only: i-j, a line for a pair.")] = False,
+    as_json: Json = False,
     device: Device = "auto",
 ) -> None:
     """Show which source word each word of a translation comes from, by the model's attention."""
@@ -50,13 +54,15 @@ def align(
         raise ConfigError("--gold has the links of given translations; give them, with --target or --pairs")
     if pharaoh and (gold or sample):
         raise ConfigError("--pharaoh prints links and --gold and --sample print scores; give one of them")
+    if pharaoh and as_json:
+        raise ConfigError("--pharaoh and --json are two ways to write links; give one of them")
     translator = Translator.load(model, device=device)
     asked = layer is not None or head is not None or shifted
     reading = task.reading_of(translator, layer, head, shifted)
     tried = [reading] if asked else task.all_readings(translator)
     if sample:
         scores, best = task.score_sample(translator, tried)
-        _print_scores(scores, "validation set", best, "the sample corpus's test set")
+        _print_scores(scores, "validation set", best, "the sample corpus's test set", as_json)
         return
     if pairs or target:
         found = read_pairs(sources=source or (), targets=target or (), pairs=pairs or ())
@@ -68,9 +74,11 @@ def align(
     if gold:
         known = task.with_gold(list(found), gold)
         scores = task.score_readings(translator, known, tried)
-        _print_scores(scores, "error rate", scores[task.best_reading(scores)], f"{len(known):,} sentence pairs")
+        _print_scores(
+            scores, "error rate", scores[task.best_reading(scores)], counted(len(known), "sentence pair"), as_json
+        )
     else:
-        _show(task.align(translator, found, reading), pharaoh)
+        _show(task.align(translator, found, reading), pharaoh, as_json)
 
 
 def _refuse_clashes(
@@ -88,12 +96,16 @@ def _refuse_clashes(
         raise ConfigError("nothing to align: give a sentence, --source, --pairs or --sample")
 
 
-def _show(alignments: Iterator["WordAlignment"], pharaoh: bool) -> None:
+def _show(alignments: Iterator["WordAlignment"], pharaoh: bool, as_json: bool) -> None:
     from manyheads.look.alignment import pharaoh as written
 
     for number, found in enumerate(alignments):
         if pharaoh:
             print(written(found.links))
+            continue
+        if as_json:
+            links, weights = sorted(found.links), found.weights.tolist()
+            print_json({"source": found.source, "target": found.target, "links": links, "weights": weights})
             continue
         if number:
             print()
@@ -108,11 +120,18 @@ def _show(alignments: Iterator["WordAlignment"], pharaoh: bool) -> None:
                 print(word)
 
 
-def _print_scores(scores: dict["Reading", "LinkScores"], heading: str, found: "LinkScores", where: str) -> None:
+def _print_scores(
+    scores: dict["Reading", "LinkScores"], heading: str, found: "LinkScores", where: str, as_json: bool
+) -> None:
     """The error rate of each reading, where there is more than one, and what the best of them finds."""
     from manyheads.tasks.inside.align import best_reading
 
     best, several = best_reading(scores), len(scores) > 1
+    if as_json:
+        read = [{**asdict(reading), "error_rate": each.error_rate} for reading, each in scores.items()]
+        rates = {name: getattr(found, name) for name in ("error_rate", "precision", "recall", "sure")}
+        print_json({**rates, "best": asdict(best), "readings": read})
+        return
     if several:
         rates: dict[str, list[float]] = {}
         for reading, score in scores.items():

@@ -1,12 +1,14 @@
 """`manyheads answer MODEL --context FILE QUESTION`"""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from manyheads.cli.flags import Device, Model
+from manyheads.cli.flags import Device, Json, Model
+from manyheads.cli.lines import NAME, print_json
 
 
 def answer(
@@ -16,6 +18,7 @@ def answer(
         Path | None, typer.Option(help="The text that may answer it; none, or -: standard input.", metavar="FILE")
     ] = None,
     best: Annotated[int, typer.Option(help="How many answers, the best first.", min=1, max=20)] = 1,
+    as_json: Json = False,
     device: Device = "auto",
 ) -> None:
     """Answer a question with a stretch of a text.
@@ -35,6 +38,9 @@ def answer(
 
     spans = Answerer.load(model, device=device).best(question, text, best)
     for span in spans:
+        if as_json:
+            print_json({"question": question, **asdict(span)})
+            continue
         # An answer may go over several lines.
         print(f"{' '.join(span.text.split())}\t{span.probability:.4f}\t{span.start}\t{span.end}")
     if not spans[0].end:
@@ -46,7 +52,7 @@ def _text(path: Path | None) -> tuple[str, str]:
     from manyheads.core.errors import DataError
 
     file = None if path is None or str(path) == "-" else path
-    place = "standard input" if file is None else str(file)
+    place = NAME if file is None else str(file)
     try:
         content = sys.stdin.buffer.read() if file is None else file.read_bytes()
         return content.decode("utf-8-sig"), place

@@ -8,9 +8,12 @@ from typing import Annotated
 
 import typer
 
+from manyheads.core.files import refuse_unwritable_folder
+
 
 def demo(out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs/demo")) -> None:
     """Train a small English-German translator from scratch, score it, and look inside: about three minutes."""
+    refuse_unwritable_folder(out)
     from manyheads.tasks.demo import demonstrate
 
     # `make demo` installs into .venv, which need not be on the path.

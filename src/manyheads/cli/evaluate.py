@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from manyheads.cli.flags import Device, Model, flagged, flags_of, set_only
+from manyheads.cli.flags import Device, Json, Model, flagged, flags_of, set_only
+from manyheads.cli.lines import print_json
 from manyheads.tasks.task import evaluations
 
 
-def evaluate(model: Model, *, device: Device = "auto", **given: Any) -> None:
+def evaluate(model: Model, *, as_json: Json = False, device: Device = "auto", **given: Any) -> None:
     """Score a model: BLEU of translations, perplexity of text, accuracy, F1, correlation or calibration on examples."""
     from manyheads.tasks.task import evaluate
 
-    print(evaluate(model, set_only(given), device=device))
+    scores = evaluate(model, set_only(given), device=device)
+    print_json(scores.numbers) if as_json else print(scores)
 
 
 def command() -> Any:

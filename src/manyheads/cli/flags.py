@@ -2,25 +2,72 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import MISSING, fields
 from functools import wraps
+from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from manyheads.core.configs import field_docs
+from manyheads.core.errors import DataError
+from manyheads.core.log import be_quiet
+from manyheads.interop.places import refuse_no_model
 
-Model = Annotated[Path, typer.Argument(help="A run directory or a model directory.")]
+
+def holding_model(path: Path | None) -> Path | None:
+    """A model directory or none; any other path is refused before torch is imported."""
+    if path is not None:
+        refuse_no_model(path)
+    return path
+
+
+Model = Annotated[
+    Path, typer.Argument(help="A run directory or a model directory.", metavar="MODEL", callback=holding_model)
+]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 
 
-def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter]:
-    """A flag for each field of a dataclass, or for those that name files; its docstring is the help, unset is None."""
+class Group(TyperGroup):
+    """Commands, each with all of its first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        said: dict[str, Any] = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help.partition("\n\n")[0]) for name, command in said.items()])
+
+
+def _hush(quiet: bool) -> None:
+    if quiet:  # beside a command or before it
+        be_quiet()
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No news, only warnings and results.", callback=_hush)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]  # which the caller sees to
+
+
+def there(names: list[str] | None) -> list[str] | None:
+    """Files that are not there are refused before anything is loaded; patterns are the reader's to look for."""
+    for name in names or ():
+        if not Path(name).exists() and not has_magic(name):
+            raise DataError(f"{name} is not there; check the path")
+    return names
+
+
+def flags_of(config: type, *, files: bool = False, only: Collection[str] = ()) -> Iterator[inspect.Parameter]:
+    """A flag for each field of a dataclass, or for those that name files, or only for some; unset is None.
+
+    Its docstring is the help; the default is shown unless it is one of some, whose defaults follow from others.
+    """
     docs, hints = field_docs(config), typing.get_type_hints(config, include_extras=True)
     for field in fields(config):
         hint, metavar = hints[field.name], None
+        if only and field.name not in only:
+            continue
         if typing.get_origin(hint) is Annotated:
             hint, metavar = typing.get_args(hint)
         elif files:
@@ -32,19 +79,21 @@ def flags_of(config: type, *, files: bool = False) -> Iterator[inspect.Parameter
         option = typer.Option(
             help=" ".join(docs.get(field.name, "").split()),
             metavar=metavar or ("NAME…" if several else None),
-            show_default=shown or False,
+            show_default=not only and (shown or False),
+            callback=there if metavar else None,
         )
         annotation = Annotated[list[kind] | None if several else kind | None, option]  # type: ignore
-        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=None)
+        yield _flag(field.name, annotation, None)
 
 
-def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter]) -> Callable[..., Any]:
-    """The function with these flags for its `**given`, which leads those that it names itself behind them."""
+def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter] = ()) -> Callable[..., Any]:
+    """The function as a command: with these flags for its `**given`, before its own, and those of every command."""
     own = [each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD]
-    parameters = sorted([*flags, *own], key=lambda each: each.kind)  # arguments first; else in this order
+    common = [_flag(name, annotation, False) for name, annotation in (("quiet", Quiet), ("debug", Debug))]
+    parameters = sorted([*flags, *own, *common], key=lambda each: each.kind)  # arguments first; else in this order
 
     @wraps(function)
-    def made(**given: Any) -> Any:
+    def made(*, quiet: bool, debug: bool, **given: Any) -> Any:
         return function(**given)
 
     made.__signature__ = inspect.Signature(parameters)  # type: ignore
@@ -52,9 +101,13 @@ def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter]) ->
     return made
 
 
+def _flag(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
 def command_of(name: str, function: Callable[..., Any]) -> Any:
     """A command that is made when it is asked for."""
-    app = typer.Typer(add_completion=False)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(name)(function)
     return typer.main.get_command(app)
 

@@ -1,7 +1,7 @@
 """`manyheads generate MODEL --prompt …`"""
 
-import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -9,14 +9,17 @@ from typing import Annotated
 
 import typer
 
-from manyheads.cli.flags import Device
-from manyheads.cli.lines import refuse_other_text, standard_input
+from manyheads.cli.flags import Device, Json, holding_model
+from manyheads.cli.lines import lines_of, print_json, refuse_other_text
 
 PROMPTS_AT_ONCE = 64
 
 
 def generate(
-    model: Annotated[Path, typer.Argument(help="A run directory, or a GPT-2, GPT or Llama checkpoint as it is.")],
+    model: Annotated[
+        Path,
+        typer.Argument(help="A run directory, or a GPT-2, GPT or Llama checkpoint as it is.", callback=holding_model),
+    ],
     prompt: Annotated[
         str | None, typer.Option(help="What the text begins with; none: standard input, one prompt a line, if any.")
     ] = None,
@@ -32,7 +35,7 @@ def generate(
     ] = None,
     samples: Annotated[int, typer.Option(help="Texts for each prompt.")] = 1,
     beam: Annotated[int, typer.Option(help="Beam search of this width in place of sampling; 0: none.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a text.")] = False,
+    as_json: Json = False,
     device: Device = "auto",
 ) -> None:
     """Let a language model go on from a prompt; one text streams as it is written, several come one after the other."""
@@ -46,7 +49,6 @@ def generate(
         raise ConfigError("--beam finds one text for each prompt; leave --samples and --stop away")
     refuse_other_text(prompt)
     language_model = LanguageModel.load(model, device=device)
-    prompts = iter([prompt]) if prompt is not None else iter([""]) if sys.stdin.isatty() else standard_input()
     options = {"tokens": tokens, "samples": samples, "stop": tuple(stop or ()), "sampling": sampling}
     # What a model that completes pairs was asked is not part of its answer.
     echo = not language_model.tokenizer.behind
@@ -58,7 +60,7 @@ def generate(
         print()
         return
     written = 0
-    while group := list(islice(prompts, PROMPTS_AT_ONCE)):
+    for group in [[prompt]] if prompt is not None else _prompts():
         if beam:
             texts = language_model.search(group, tokens=tokens, beam=beam)
             tables = [{"prompt": one, "text": text} for one, text in zip(group, texts)]
@@ -68,8 +70,16 @@ def generate(
             tables = [asdict(each) for completions in completed for each in completions]
         for table in tables:
             if as_json:
-                print(json.dumps(table, ensure_ascii=False))
+                print_json(table)
             else:
                 print(f"{'---' + chr(10) if written and echo else ''}{table['prompt'] if echo else ''}{table['text']}")
             written += 1
         sys.stdout.flush()
+
+
+def _prompts() -> Iterator[list[str]]:
+    """Those of standard input, so many at a time; from a terminal none are waited for."""
+    for texts in [[""]] if sys.stdin.isatty() else (lines.texts for lines in lines_of(None)):
+        rest = iter(texts)
+        while group := list(islice(rest, PROMPTS_AT_ONCE)):
+            yield group

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Device, flagged, flags_of, set_only
+from manyheads.cli.flags import Device, flagged, flags_of, holding_model, set_only
 from manyheads.cli.lines import print_wide, refuse_other_text
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable, write_result
@@ -17,7 +17,10 @@ from manyheads.tasks.task import evaluations
 
 def look(
     model: Annotated[
-        Path | None, typer.Argument(help="A run directory, or a model directory of ours or of transformers.")
+        Path | None,
+        typer.Argument(
+            help="A run directory, or a model directory of ours or of transformers.", callback=holding_model
+        ),
     ] = None,
     first: Annotated[str | None, typer.Argument(help="What the model reads.", metavar="[TEXT]")] = None,
     second: Annotated[
@@ -101,9 +104,7 @@ def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
     """Files by their endings, which can be written."""
     for ending, path in files.items():
         if path is not None:
-            if path.suffix.lower() != ending:
-                raise ConfigError(f"{path} must end in {ending}")
-            refuse_unwritable(path)
+            refuse_unwritable(path, ending)
     return files
 
 
@@ -163,7 +164,7 @@ def _print(grid: Any) -> None:
     from manyheads.look.grid import as_text
 
     print()
-    print_wide(lambda width: as_text(grid, width, most=len(grid.rows)), width=120)
+    print_wide(lambda width: as_text(grid, width, most=len(grid.rows)))
 
 
 def _write(files: dict[str, Path | None], draw: Callable[[Path], None], table: Callable[[], dict[str, Any]]) -> None:

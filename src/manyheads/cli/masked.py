@@ -1,11 +1,14 @@
 """`manyheads fill MODEL "the cat [MASK] on the mat"`"""
 
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Device, Model
-from manyheads.cli.lines import in_chunks, standard_input
+from manyheads.cli.flags import Device, Json, Model
+from manyheads.cli.lines import lines_of, print_json
 
 
 def fill(
@@ -14,23 +17,30 @@ def fill(
         str | None, typer.Argument(help="A text with a [MASK] for each word to guess; none: standard input, by lines.")
     ] = None,
     count: Annotated[int, typer.Option(help="How many words to print for each.")] = 5,
+    as_json: Json = False,
     device: Device = "auto",
 ) -> None:
     """Guess hidden words: the likeliest ones, each with its probability.
 
-    Behind the guesses of each line of standard input comes a blank line.
+    Behind the guesses of each line of standard input comes a blank line; as JSON a line for each text.
     """
     from manyheads.tasks.masked.use import Filler
 
     filler = Filler.load(model, device=device)
-    if text is not None:
-        _print(filler.mask, filler([text], count)[0])
-        return
-    lines = (line for line in standard_input() if line.strip())
-    for chunk in in_chunks(lines):
-        for guesses in filler(chunk, count):
+    for texts in [[text]] if text is not None else _full_lines():
+        for each, guesses in zip(texts, filler(texts, count)):
+            if as_json:
+                print_json({"text": each, "guesses": [[asdict(guess) for guess in hidden] for hidden in guesses]})
+                continue
             _print(filler.mask, guesses)
-            print(flush=True)
+            if text is None:
+                print()
+        sys.stdout.flush()
+
+
+def _full_lines() -> Iterator[list[str]]:
+    """Those of standard input that are not blank."""
+    return ([line for line in lines.texts if line.strip()] for lines in lines_of(None))
 
 
 def _print(mask: str, guesses: list[list[Any]]) -> None:

@@ -1,24 +1,31 @@
 """`manyheads selfcheck MODEL` and `manyheads prove-resume RECIPE`"""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from manyheads.cli.flags import Model
+from manyheads.cli.flags import Json, Model
+from manyheads.cli.lines import print_json
 
 
 def selfcheck(
     model: Model,
     sentences: Annotated[int, typer.Option(help="How many sentences to check.")] = 24,
     beam: Annotated[int, typer.Option(help="Beam width of the searches compared.")] = 4,
+    as_json: Json = False,
 ) -> None:
     """Show that a model gives the same answer cached or not, batched or alone, padded or not."""
     from manyheads.tasks.proofs.selfcheck import check
 
     findings = check(model, sentences=sentences, beam=beam)
+    width = max(len(finding.claim) for finding in findings)
     for finding in findings:
-        print(f"{'ok  ' if finding.holds else 'FAIL'}  {finding.claim:<58} {finding.evidence}")
+        if as_json:
+            print_json(asdict(finding))
+        else:
+            print(f"{'ok  ' if finding.holds else 'FAIL'}  {finding.claim:<{width}}  {finding.evidence}")
     if not all(finding.holds for finding in findings):
         raise typer.Exit(1)
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from manyheads.cli.flags import Model
+from manyheads.core.files import refuse_unwritable_folder
 
 
 def prune(
@@ -20,6 +21,7 @@ def prune(
     ] = False,
 ) -> None:
     """Save a model without some of its heads; `look --importance` says which are missed least."""
+    refuse_unwritable_folder(out)
     from manyheads.look.heads import head_named
     from manyheads.tasks.inside.prune import prune
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Device
+from manyheads.cli.flags import Device, holding_model
 from manyheads.cli.lines import print_wide, refuse_other_text
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable, write_result
@@ -14,7 +14,10 @@ from manyheads.core.log import say
 
 def walk(
     model: Annotated[
-        Path | None, typer.Argument(help="A run directory or a model directory; none: the lectures' worked examples.")
+        Path | None,
+        typer.Argument(
+            help="A run directory or a model directory; none: the lectures' worked examples.", callback=holding_model
+        ),
     ] = None,
     text: Annotated[str | None, typer.Argument(help="The sentence.")] = None,
     second: Annotated[
@@ -35,9 +38,7 @@ def walk(
     for given in (text, second):
         refuse_other_text(given)
     if html is not None:
-        if html.suffix.lower() != ".html":
-            raise ConfigError(f"{html} must end in .html")
-        refuse_unwritable(html)
+        refuse_unwritable(html, ".html")
     if model is None and any((layer is not None, head, attention, count != 5)):
         raise ConfigError("the lectures' examples have one head and no options; give a model and a text")
     if model is not None and text is None:

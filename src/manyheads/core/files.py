@@ -21,9 +21,11 @@ def beside(path: Path, what: str) -> Path:
     return path.with_name(f".{path.name}.manyheads-{what}")
 
 
-def refuse_unwritable(path: Path) -> None:
-    """A file that could not be written is refused before there is anything to write."""
+def refuse_unwritable(path: Path, *endings: str) -> None:
+    """A file that could not be written, or has another ending, is refused before there is anything to write."""
     folder = path.absolute().parent
+    if endings and path.suffix.lower() not in endings:
+        raise ConfigError(f"{path} must end in {' or '.join(endings)}")
     if path.is_dir():
         raise ConfigError(f"{path} is a folder; name a file")
     if not folder.is_dir():
@@ -36,6 +38,16 @@ def refuse_existing(directory: Path) -> None:
     """What would take the place of something is refused before there is anything to put there."""
     if os.path.lexists(directory):
         raise ConfigError(f"{directory} exists already; name another directory")
+
+
+def refuse_unwritable_folder(path: Path) -> None:
+    """A folder that could not be made, or filled, is refused before there is anything to put into it."""
+    nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    if not nearest.is_dir():
+        why = "" if nearest == path.absolute() else f" cannot be written: {nearest}"
+        raise ConfigError(f"{path}{why} is a file; give another --out")
+    if not os.access(nearest, os.W_OK):
+        raise ConfigError(f"{path} cannot be written: permission denied for {nearest}; give another --out")
 
 
 def write_result(path: Path, content: str | bytes) -> None:

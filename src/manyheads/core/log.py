@@ -36,9 +36,23 @@ def _console():
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+_quiet = False
+
+
+def be_quiet(quiet: bool = True) -> None:
+    """Whether news and counts stay away; what the user should read is printed in any case."""
+    global _quiet
+    _quiet = quiet
+
+
+def is_quiet() -> bool:
+    return _quiet
+
+
 def say(message: str) -> None:
     """Prints a line of news."""
-    _console().print(disarmed(message), markup=False)
+    if not _quiet:
+        _console().print(disarmed(message), markup=False)
 
 
 def warn(message: str) -> None:
@@ -60,20 +74,25 @@ _counting: ContextVar[bool] = ContextVar("counting", default=False)
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Shows a growing count on a terminal, elsewhere a line at each doubling past 100,000; a count inside it is not."""
-    if _counting.get():
+def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Shows a growing count on a terminal; a count inside it is not shown.
+
+    Elsewhere it is a line at each doubling past 100,000, or at each tenth of a total.
+    """
+    if _counting.get() or _quiet:
         yield lambda count: None
         return
-    console, next_line = _console(), 100_000
+    console, next_line = _console(), (total or 1_000_000) / 10
 
     def show(count: int) -> None:
         nonlocal next_line
+        line = f"{what}: {count:,}" + (f" of {total:,}" if total else "")
         if status:
-            status.update(f"{what}: {count:,}")
+            status.update(line)
         elif count >= next_line:
-            say(f"{what}: {count:,}")
-            next_line *= 2
+            say(line)
+            while count >= next_line:
+                next_line = next_line + total / 10 if total else 2 * next_line
 
     token = _counting.set(True)
     try:

@@ -1,6 +1,5 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
-import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from manyheads.core.checksums import files_under, refuse_changed, write_checksums
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError, ManyheadsError
-from manyheads.core.files import beside, directory_written_atomically, folder_made
+from manyheads.core.files import directory_written_atomically, folder_made
 from manyheads.interop import sentence
 from manyheads.interop.bert import BertNames
 from manyheads.interop.config_json import (
@@ -30,6 +29,7 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
+from manyheads.interop.places import no_model, places_of
 from manyheads.interop.schema import COMMON, check_sizes, check_types, needed
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
@@ -298,14 +298,7 @@ def _listed(words: Iterable[str]) -> str:
 
 def find_model(path: Path) -> Path:
     """The model directory that a path means: itself, or `model` inside a run directory."""
-    # A model that is being replaced is for a moment only there as the previous one.
-    model = path / "model"
-    for candidate in (path, model, beside(model, "previous"), beside(Path(os.path.abspath(path)), "previous")):
-        candidate = sentence.encoder_of(candidate)
+    for candidate in map(sentence.encoder_of, places_of(path)):
         if (candidate / "config.json").is_file():
             return candidate
-    if not path.exists():
-        raise CheckpointError(f"{path} does not exist; give a model directory or a run directory")
-    if (path / "recipe.toml").exists():
-        raise CheckpointError(f"{path} is a run that has not saved a model yet; go on with --resume until it validates")
-    raise CheckpointError(f"{path} holds no config.json; give a model directory or a run directory")
+    raise no_model(path)

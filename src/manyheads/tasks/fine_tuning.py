@@ -34,6 +34,7 @@ class FineTuning(Task):
 
     Processor = EncoderTokenizer
     network = Bert
+    presets = tuple(PRESETS)
     from_processor = ("vocabulary", "separator")
     pooler = False
     """Whether what stands on top reads the encoder's pooler."""

@@ -5,7 +5,7 @@ flags of `manyheads train` and `evaluate`; `data.py` makes examples of files and
 has its `TASK`, what a run follows; `use.py` its `PREDICTOR`, what a user calls. `run.py` does all that tasks share.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -149,6 +149,8 @@ class Task:
     """Fields of the model's sizes that follow from the processor."""
 
     # For tasks with a preset for one's own data and a sample for those who have none.
+    presets: ClassVar[Collection[str]] = ()
+    """The names that --preset takes."""
     usual_preset: ClassVar[str] = ""
     own_data: ClassVar[tuple[str, ...]] = ()
     """Flags that name data of one's own."""
@@ -255,6 +257,17 @@ class Task:
         save_model(self.run / "model", model, self.processor, self.card(which, scores))
 
 
+@dataclass(frozen=True)
+class Scores:
+    """How good a model is: numbers by their names, and the same as a table to print."""
+
+    numbers: dict[str, Any]
+    table: str
+
+    def __str__(self) -> str:
+        return self.table
+
+
 class Predictor:
     """A trained model with its processor, ready to use: what a user calls, and what others look into it by.
 
@@ -269,6 +282,8 @@ class Predictor:
     """What it is scored on and how: a dataclass whose fields are flags of `manyheads evaluate`."""
     ranked_by: ClassVar[tuple[str, ...]] = ("loss",)
     """The scores that its heads can be ranked by, the first unless another is asked for."""
+    commands: ClassVar[tuple[str, ...]] = ()
+    """What can be typed for it that is not for every kind; {model} is its directory."""
     continues: ClassVar[bool] = False
     """Whether it can go on from a text."""
     exact: ClassVar[dict[str, Any]] = {}
@@ -297,8 +312,8 @@ class Predictor:
             raise ConfigError(f"there is nothing to score {self.what} on: give {flags}")
         return files
 
-    def evaluate(self, asked: Any) -> str:
-        """Its scores as a table to print; `asked` is what `scored_on` says."""
+    def evaluate(self, asked: Any) -> Scores:
+        """How good it is; `asked` is what `scored_on` says."""
         raise ConfigError(f"{self.what} is not evaluated by this command")
 
     def measure(self, asked: Any, by: str | None) -> "Measure":
@@ -359,8 +374,8 @@ def open_predictor(path: str | Path, *, device: str = "auto") -> Predictor:
     return kind.load(path, device=device, **kind.exact)
 
 
-def evaluate(path: str | Path, given: dict[str, Any], *, device: str = "auto") -> str:
-    """The scores of the model in a directory as a table to print; `given` are fields of what it is `scored_on`."""
+def evaluate(path: str | Path, given: dict[str, Any], *, device: str = "auto") -> Scores:
+    """The scores of the model in a directory; `given` are fields of what it is `scored_on`."""
     asked = evaluation(predictor_of(path), given, str(path))
     return open_predictor(path, device=device).evaluate(asked)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from manyheads.core.files import parse_json, sync, write_atomically
 from manyheads.core.locks import stays
-from manyheads.core.log import disarmed, say, warn
+from manyheads.core.log import disarmed, is_quiet, say, warn
 
 
 class Metrics:
@@ -71,7 +71,7 @@ class Display:
     def __init__(self, total: int, done: int):
         self.total, self.bar = total, None
         self.started, self.started_at = time.monotonic(), done
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not is_quiet():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -43,3 +43,19 @@ def test_no_escape_sequence_of_a_name_reaches_a_terminal(shown):
     assert stream.getvalue() == SHOWN
     Console(file=terminal, force_terminal=True, color_system="standard").print("red", style="red")
     assert stream.getvalue().endswith("\x1b[31mred\x1b[0m\n")  # colours of ours stay colours
+
+
+def test_a_count_with_a_total_says_it_at_each_tenth_and_not_where_it_is_quiet(shown, monkeypatch):
+    for quiet in (True, False):
+        monkeypatch.setattr(log, "_quiet", quiet)
+        with log.counting("heads", total=20) as show:
+            for done in range(21):
+                show(done)
+    assert shown.getvalue().splitlines() == [f"heads: {done} of 20" for done in range(2, 21, 2)]
+
+
+def test_news_stay_away_where_it_is_quiet_and_warnings_do_not(shown, monkeypatch):
+    monkeypatch.setattr(log, "_quiet", True)
+    log.say("news")
+    log.warn("mind this")
+    assert shown.getvalue() == "warning: mind this\n"

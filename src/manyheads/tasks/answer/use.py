@@ -7,7 +7,7 @@ Shapes:  T positions of a window  N tokens of a context  L tokens of a stretch
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -26,6 +26,7 @@ from manyheads.tasks.inside.conclusions import GIVES, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, outputs_of
+from manyheads.tasks.task import Scores
 from manyheads.tasks.texts import text_pairs
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -57,6 +58,7 @@ class Answerer(EncoderPredictor):
     what = "a question answerer"
     kinds = (BertAnswerer,)
     scored_on = Evaluation
+    commands = ("answer {model} 'a question?' --context in.txt",)
 
     def __init__(
         self, model: BertAnswerer, tokenizer: EncoderTokenizer, *, longest: int | None = None, stride: int = STRIDE
@@ -90,9 +92,10 @@ class Answerer(EncoderPredictor):
             for each, (_, context) in zip(read, pairs)
         ]
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """Exact match and F1, as SQuAD's own evaluation counts them."""
-        return answer_table(score_questions(self, self._questions(asked)))
+        scores = score_questions(self, self._questions(asked))
+        return Scores(asdict(scores), answer_table(scores))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         questions = self._questions(asked)

@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.files import refuse_unwritable
 from manyheads.tasks.task import Files, FineTune, FineTuningRecipe, refuse_below, refuse_other_family
 
 FAMILIES = {"gpt": "GPTConfig", "llama": "LlamaConfig", "bert": "BertConfig"}
@@ -87,6 +89,10 @@ class Evaluation(ExampleEvaluation):
 
     plot: str | None = None
     """Where a classifier's reliability is drawn, .png or .svg; none: into its run directory."""
+
+    def __post_init__(self):
+        if self.plot:
+            refuse_unwritable(Path(self.plot), ".png", ".svg")
 
 
 RECIPE = ClassifyRecipe

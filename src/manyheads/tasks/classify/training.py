@@ -37,6 +37,7 @@ class Classification(FineTuning):
     """From labelled texts to a classifier."""
 
     Recipe = ClassifyRecipe
+    presets = (*bert.PRESETS, *language.PRESETS)
     pooler = True
 
     def __init__(self, recipe: ClassifyRecipe):

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.core.log import say, warn
+from manyheads.core.words import counted
 from manyheads.data.examples import candidates_of
 from manyheads.data.readers.examples import ExampleFile
 from manyheads.look.grid import of_numbers
@@ -27,7 +28,7 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, example_files, outputs_of
 from manyheads.tasks.metrics import LabelScores, label_scores, label_table, number_scores, number_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits
-from manyheads.tasks.task import Predictor
+from manyheads.tasks.task import Predictor, Scores
 from manyheads.tasks.texts import is_sequence, listed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
@@ -55,6 +56,7 @@ class Classifier(EncoderPredictor):
     what = "a classifier"
     kinds = (DecoderClassifier, BertClassifier)
     scored_on = Evaluation
+    commands = ("classify {model} in.txt",)
 
     def __init__(self, model: DecoderClassifier | BertClassifier, tokenizer: LanguageTokenizer | EncoderTokenizer):
         super().__init__(model, tokenizer)
@@ -113,7 +115,7 @@ class Classifier(EncoderPredictor):
         shape = shapes.get(self.form, "(context, choices)")
         raise ConfigError(f"{example!r:.60} is given where this classifier takes {shape}")
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """Accuracy, F1, confusion and calibration of labels; correlation and error of numbers; accuracy of choices."""
         inputs, truth = self._labelled(example_files(self.given(asked.data), asked.columns, "dev"))
         if asked.plot and not self.names:
@@ -122,12 +124,15 @@ class Classifier(EncoderPredictor):
             )
         if self.form == "choice":
             right = int((self.probabilities(inputs).argmax(dim=1).numpy() == truth).sum())
-            return f"accuracy  {100 * right / len(truth):6.2f} %   of {len(truth):,} questions"
+            accuracy = right / len(truth)
+            table = f"accuracy  {100 * accuracy:6.2f} %   of {counted(len(truth), 'question')}"
+            return Scores({"accuracy": accuracy, "questions": len(truth)}, table)
         if self.numbers:
-            return number_table(number_scores(self.scores(inputs)[:, 0].numpy(), truth))
+            found = number_scores(self.scores(inputs)[:, 0].numpy(), truth)
+            return Scores(asdict(found), number_table(found))
         scores = label_scores(self.probabilities(inputs).numpy(), truth, self.names)
         self._draw(scores, asked.plot)
-        return label_table(scores, self.names)
+        return Scores({**asdict(scores), "labels": self.names}, label_table(scores, self.names))
 
     def _labelled(self, files: list[ExampleFile]) -> tuple[list[Any], list[Any]]:
         """What is taken of examples, and their labels as they are numbered here, or the numbers that they are."""

@@ -81,11 +81,13 @@ def importance_picture(model: str, importance: Importance) -> "Axes":
 
 def rank_heads(measure: Measure) -> Importance:
     """Switches off one head after the other, and says what each is worth."""
-    with counting("heads switched off, one at a time") as show:
+    parts = list(attentions(measure.network))
+    total = sum(len(part.module.numbers) for part in parts)
+    with counting("heads switched off, one at a time", total) as show:
         whole, found = measure.score(), []
         if not math.isfinite(whole):
             raise ConfigError(f"the model's {measure.name} is {whole} with all its heads; there is nothing to lose")
-        for part in attentions(measure.network):
+        for part in parts:
             for head in part.module.numbers:
                 where = (part.layer, head) if part.kind == "self" else (part.kind, part.layer, head)
                 with heads_off(measure.network, {where}):

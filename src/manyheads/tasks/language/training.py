@@ -47,6 +47,7 @@ class LanguageModelling(Task):
     Processor = LanguageTokenizer
     metrics = ("loss",)
     from_processor = ("vocabulary", "end")
+    presets = tuple(PRESETS)
     usual_preset = "gpt2_tiny"
     own_data = ("text", "pairs")
 

@@ -1,7 +1,7 @@
 """Language models: a model directory in, text that goes on out; how that is scored and looked into."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -25,7 +25,7 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.language import scoring
 from manyheads.tasks.language.recipe import Evaluation
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_texts
-from manyheads.tasks.task import Predictor
+from manyheads.tasks.task import Predictor, Scores
 from manyheads.tasks.texts import text_pairs, texts_of
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.stream import TextStream
@@ -50,6 +50,7 @@ class LanguageModel(Predictor):
     what = "a language model"
     kinds = (GPT, Llama)
     scored_on = Evaluation
+    commands = ("generate {model} --prompt 'a beginning'", "train classify --model {model} …")
     continues = True
     exact: ClassVar[dict[str, Any]] = {"precision": "float32"}
 
@@ -277,14 +278,18 @@ class LanguageModel(Predictor):
             raise ConfigError("this model knows no beginning of a text; give a prompt")
         return [row or [end] for row in rows]  # type: ignore
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """Perplexity and bits of text, or accuracy on questions with choices."""
         if asked.text and asked.choices:
             raise ConfigError("--text and --choices ask for different things; give one of them")
         if asked.choices:
             questions = scoring.read_choice_questions(Path(asked.choices))
-            return scoring.choice_table(scoring.score_choices(self, questions))
-        return scoring.text_table(scoring.score_text(self, self._documents(asked), stride=asked.stride))
+            found = scoring.score_choices(self, questions)
+            return Scores(asdict(found), scoring.choice_table(found))
+        scores = scoring.score_text(self, self._documents(asked), stride=asked.stride)
+        derived = ("perplexity", "word_perplexity", "bits_per_byte", "bits_per_character", "loss")
+        numbers = {**{name: getattr(scores, name) for name in derived}, **asdict(scores)}
+        return Scores(numbers, scoring.text_table(scores))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         documents = list(self._documents(asked))

@@ -34,6 +34,7 @@ class MaskedLanguageModelling(Task):
     network = MaskedBert
     metrics = ("loss", "accuracy")
     from_processor = ("vocabulary", "separator")
+    presets = tuple(PRESETS)
     usual_preset = "bert_mini"
     own_data = ("text",)
 

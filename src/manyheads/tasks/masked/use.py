@@ -23,6 +23,7 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor
 from manyheads.tasks.masked.data import longest_sentence
 from manyheads.tasks.masked.recipe import Evaluation
+from manyheads.tasks.task import Scores
 from manyheads.tasks.texts import texts_of
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -44,6 +45,7 @@ class Filler(EncoderPredictor):
     what = "a masked language model"
     kinds = (MaskedBert,)
     scored_on = Evaluation
+    commands = ("fill {model} 'a text with a [MASK] in it'", "embed {model} in.txt", "train classify --model {model} …")
 
     def __init__(self, model: MaskedBert, tokenizer: EncoderTokenizer):
         super().__init__(model, tokenizer)
@@ -85,7 +87,7 @@ class Filler(EncoderPredictor):
             yield guesses[:number]
             guesses = guesses[number:]
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """How many hidden words of texts are guessed, and how well it is told what follows."""
         scores = score_masked(self, self.given(asked.text, "--text"), asked.field)
         lines = [
@@ -94,7 +96,7 @@ class Filler(EncoderPredictor):
         ]
         if "next_accuracy" in scores:
             lines.append(f"what follows, told    {scores['next_accuracy']:7.2f} %   half of all do")
-        return "\n".join(lines)
+        return Scores(scores, "\n".join(lines))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         names = self.given(asked.text, "--text")

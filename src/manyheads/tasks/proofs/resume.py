@@ -12,7 +12,7 @@ from pathlib import Path
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, ManyheadsError
 from manyheads.core.files import parse_json
-from manyheads.core.log import say
+from manyheads.core.log import counting, say
 from manyheads.tasks.task import TASKS, task_of
 from manyheads.train.checkpoint import Checkpoints, first_difference
 
@@ -36,12 +36,12 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
         if own and not set(own) & set(table.get("data", {})):
             say("the recipe names no data: this proof runs on the sample corpus")
         say(f"a run of {steps} steps, undisturbed")
-        _finish(_start(log, task, "--recipe", str(file), "--out", str(whole), "--set", *changes), log)
+        _finish(_start(log, task, "--recipe", str(file), "--out", str(whole), "--set", *changes), log, whole, steps)
         say(f"the same run, killed with SIGKILL once it has done step {kill_at}, with a checkpoint every {every}")
         process = _start(log, task, "--recipe", str(file), "--out", str(killed), "--set", *changes)
-        _kill_after(process, log, killed / "metrics.jsonl", kill_at)
+        _finish(process, log, killed, steps, kill_at)
         say("that run, resumed")
-        _finish(_start(log, task, "--out", str(killed), "--resume"), log)
+        _finish(_start(log, task, "--out", str(killed), "--resume"), log, killed, steps)
         ends = [Checkpoints(run / "checkpoints", keep=5, every=every).newest() for run in (whole, killed)]
         if ends[0] is None or ends[1] is None or ends[0].name != ends[1].name:
             raise ManyheadsError(f"the two runs ended at different checkpoints: {ends[0]} and {ends[1]}")
@@ -57,25 +57,26 @@ def _start(log: Path, task: str, *arguments: str) -> subprocess.Popen:
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
 
 
-def _finish(process: subprocess.Popen, log: Path) -> None:
-    if process.wait():
+def _finish(process: subprocess.Popen, log: Path, run: Path, steps: int, kill_at: int | None = None) -> None:
+    """Waits for the end of a run, which is killed at a step if one is given."""
+    with counting("steps", steps) as show:
+        while process.poll() is None:
+            done = _last_step(run / "metrics.jsonl")
+            show(done)
+            if kill_at is not None and done >= kill_at:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+                return
+            time.sleep(0.01)
+    if process.returncode:
         errors = log.read_text(encoding="utf-8").strip()
         raise ManyheadsError(f"training failed: {errors.splitlines()[-1] if errors else 'no word why'}")
-
-
-def _kill_after(process: subprocess.Popen, log: Path, metrics: Path, step: int) -> None:
-    while process.poll() is None:
-        if metrics.exists() and _last_step(metrics) >= step:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            return
-        time.sleep(0.01)
-    _finish(process, log)
-    say("it was done before it could be killed; more --steps make a better proof")
+    if kill_at is not None:
+        say("it was done before it could be killed; more --steps make a better proof")
 
 
 def _last_step(metrics: Path) -> int:
-    lines = metrics.read_text(encoding="utf-8").splitlines()
+    lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
     try:
         return parse_json(lines[-1])["step"] if lines else 0
     except ValueError:

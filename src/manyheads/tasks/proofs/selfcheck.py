@@ -163,12 +163,12 @@ def _random_ids(config, rows: int, length: int) -> torch.Tensor:
 
 def _close(claim: str, found: torch.Tensor, expected: torch.Tensor) -> Finding:
     difference = float((found - expected).abs().max())
-    return Finding(claim, difference <= TOLERANCE, f"largest difference {difference:.1e}, allowed {TOLERANCE:.0e}")
+    return Finding(claim, difference <= TOLERANCE, f"{difference:.1e} apart (≤ {TOLERANCE:.0e})")
 
 
 def _differ(claim: str, found: torch.Tensor, other: torch.Tensor) -> Finding:
     difference = float((found - other).abs().max())
-    return Finding(claim, difference > 0, f"largest difference {difference:.1e}, which must not be 0")
+    return Finding(claim, difference > 0, f"{difference:.1e} apart (> 0)")
 
 
 def _equal(claim: str, found: list, expected: list) -> Finding:

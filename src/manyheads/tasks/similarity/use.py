@@ -23,6 +23,7 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, example_files, outputs_of
 from manyheads.tasks.metrics import NumberScores, number_scores, number_table
 from manyheads.tasks.similarity.recipe import Evaluation
+from manyheads.tasks.task import Scores
 from manyheads.tasks.texts import refuse_no_text, text_pairs, texts_of
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -38,6 +39,7 @@ class Embedder(EncoderPredictor):
     what = WHO
     kinds = (BertEmbedder,)
     scored_on = Evaluation
+    commands = ("embed {model} in.txt", "similar {model} in.txt --to 'a text'", "train classify --model {model} …")
 
     def __init__(self, model: BertEmbedder, tokenizer: EncoderTokenizer):
         super().__init__(model, tokenizer)
@@ -108,9 +110,11 @@ class Embedder(EncoderPredictor):
         _, *cosines = cosines  # that of the text with itself
         return [(cosines[place], place) for place in np.argsort(-np.array(cosines), kind="stable")[:count].tolist()]
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """Correlation of cosines with scores; a cosine is on no scale of scores, so that there is no error."""
-        return number_table(score_pairs(self, *self._scored_pairs(asked)), error=False)
+        scores = score_pairs(self, *self._scored_pairs(asked))
+        numbers = {"pearson": scores.pearson, "spearman": scores.spearman, "examples": scores.examples}
+        return Scores(numbers, number_table(scores, error=False))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         pairs = self._scored_pairs(asked)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from manyheads.tasks.labelled import EncoderPredictor, outputs_of
 from manyheads.tasks.metrics import EntityScores, entity_scores, entity_table
 from manyheads.tasks.tag.data import Windowing, refuse_unknown
 from manyheads.tasks.tag.recipe import Evaluation
+from manyheads.tasks.task import Scores
 from manyheads.tasks.texts import listed
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -44,6 +45,7 @@ class Tagger(EncoderPredictor):
     what = "a tagger"
     kinds = (BertTagger,)
     scored_on = Evaluation
+    commands = ("tag {model} in.txt",)
 
     def __init__(self, model: BertTagger, tokenizer: EncoderTokenizer):
         super().__init__(model, tokenizer)
@@ -73,9 +75,10 @@ class Tagger(EncoderPredictor):
     def _words(self, sentences: Iterable[str | Iterable[str]]) -> list[list[str]]:
         return [_words_of(sentence) for sentence in listed(sentences, "a tagger", "sentences")]
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """Accuracy of words, and precision, recall and F1 of entities, in all and by type."""
-        return entity_table(score_tags(self, self._tagged(asked)))
+        scores = score_tags(self, self._tagged(asked))
+        return Scores(asdict(scores), entity_table(scores))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         sentences = self._tagged(asked)

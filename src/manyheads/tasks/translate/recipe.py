@@ -1,9 +1,12 @@
 """What there is to choose when a translator is trained or scored."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.files import refuse_unwritable
+from manyheads.core.words import counted
 from manyheads.tasks.task import Files, Recipe, lazily
 from manyheads.train.config import TrainConfig
 
@@ -40,7 +43,9 @@ class PairData:
         for side in ("", "valid_"):
             sources, targets = getattr(self, f"{side}source"), getattr(self, f"{side}target")
             if len(sources) != len(targets):
-                raise ConfigError(f"{len(sources)} files in data.{side}source, {len(targets)} in data.{side}target")
+                raise ConfigError(
+                    f"{counted(len(sources), 'file')} in data.{side}source, {len(targets)} in data.{side}target"
+                )
         if (self.valid_source or self.valid_pairs) and not (self.source or self.pairs):
             raise ConfigError("validation files are given, but no training files; give both or neither")
         if self.batch_tokens < 1 or self.longest < 2:
@@ -84,6 +89,10 @@ class Evaluation:
     """Length penalty; 0 is none."""
     out: str | None = None
     """Save the translations here, one a line."""
+
+    def __post_init__(self):
+        if self.out:
+            refuse_unwritable(Path(self.out))
 
 
 RECIPE = TranslateRecipe

@@ -32,6 +32,7 @@ class Translation(Task):
     network = Transformer
     metrics = ("bleu", "loss")
     from_processor = ("vocabulary", "pad", "start", "end")
+    presets = tuple(PRESETS)
     usual_preset = "transformer_small"
     own_data = ("source", "pairs")
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.files import write_result
 from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
 from manyheads.data.batches import Batches
@@ -29,7 +30,7 @@ from manyheads.tasks.inside.conclusions import LOGITS, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
-from manyheads.tasks.task import Predictor
+from manyheads.tasks.task import Predictor, Scores
 from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
@@ -59,6 +60,7 @@ class Translator(Predictor):
     kinds = (Transformer,)
     scored_on = Evaluation
     ranked_by = ("loss", "bleu")
+    commands = ("translate {model} in.txt", "align {model} 'a sentence'")
 
     def translate(
         self, sentences: Iterable[str], *, beam: int = BEAM, alpha: float = 0.6, first_line: int = 1
@@ -114,14 +116,16 @@ class Translator(Predictor):
             )
         return found
 
-    def evaluate(self, asked: Evaluation) -> str:
+    def evaluate(self, asked: Evaluation) -> Scores:
         """BLEU, cased and lower-cased, and chrF, with their signatures."""
         pairs = _asked_pairs(asked)
         found = self.translate([pair[0] for pair in pairs], beam=asked.beam, alpha=asked.alpha)
         scores = score(found, [pair[1] for pair in pairs])
         if asked.out:
-            Path(asked.out).write_text("".join(f"{text}\n" for text in found), encoding="utf-8")
-        return "\n".join(f"{name:<11} {value:6.2f}   {signature}" for name, (value, signature) in scores.items())
+            write_result(Path(asked.out), "".join(f"{text}\n" for text in found))
+        lines = [f"{name:<11} {value:6.2f}   {signature}" for name, (value, signature) in scores.items()]
+        numbers = {name: {"score": value, "signature": signature} for name, (value, signature) in scores.items()}
+        return Scores(numbers, "\n".join(lines))
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """The loss a token, or BLEU of greedy search; without any data on the run's own validation set."""
