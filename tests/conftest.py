@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 # A job that a shell starts in the background ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+settings.register_profile("a loaded machine is no fault", deadline=None)
+settings.load_profile("a loaded machine is no fault")
 
 
 @pytest.fixture(autouse=True)

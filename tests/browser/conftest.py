@@ -2,13 +2,13 @@
 
 What a test takes hold of:
 
-- tabs: `[data-tab=model|head|matrix|image|section-0…]`, their panels `#panel-model`, `#panel-head`, …
+- tabs: `[data-tab=lines|matrix|model|image|section-0…]`, their panels `#panel-model`, `#panel-lines`, …
 - `#selection`: the line that says which kind, layer and heads are shown
 - controls: `#kinds [data-kind=cross]`, `#layer` (a slider over places), `#layer-number`, `#heads [data-head=3]`,
   `#swap`, `#search`, `#found`, `#fit` (only where the matrix is larger than the window), `#theme`
 - model view: `#model[data-painted]` once its thumbnails are painted; `#model button[data-layer=2][data-head=3]`
-- head view: `#left` and `#right` hold `li[data-side=row|column][data-index=5]`, with `.token` and, beside it,
-  `.weights [data-head=3]`; classes `lit`, `pinned`, `found`, `faded`; `#lines` is the canvas; `#head-note` has
+- lines: `#left` and `#right` hold `li[data-side=row|column][data-index=5]`, with `.token` and, beside it,
+  `.weights [data-head=3]`; classes `lit`, `pinned`, `found`, `faded`; `#lines` is the canvas; `#lines-note` has
   data-drawn and data-lines
 - matrix view: `#matrix` is the canvas, with data-left, data-top and data-cell in pixels; `#readout` has data-row,
   data-column and data-value

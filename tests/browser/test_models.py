@@ -53,7 +53,7 @@ def test_weights_of_a_model_are_shown_as_they_were_recorded(browser_page, tmp_pa
     inside = make()
     inside.page().save(tmp_path / "look.html")
     browser_page.goto((tmp_path / "look.html").as_uri())
-    browser_page.wait_for_selector("#model[data-painted]")
+    browser_page.wait_for_selector("#model[data-painted]", state="attached")
     kinds = browser_page.locator("#kinds [data-kind]").evaluate_all("all => all.map(each => each.dataset.kind)")
     assert kinds == [view.kind for view in [*inside.views, *inside.rollouts]]
     for view in inside.views:
@@ -76,7 +76,7 @@ def test_what_else_was_seen_has_a_sheet_each(browser_page, tmp_path):
     inside.page().save(tmp_path / "look.html")
     browser_page.goto((tmp_path / "look.html").as_uri())
     tabs = browser_page.locator("[data-tab^=section]").all_inner_texts()
-    assert tabs == ["Logit lens", "Residual norms", "Heads"]
+    assert tabs == ["Logit lens", "Residual norms", "Statistics"]
     browser_page.click("[data-tab=section-2]")
     rows = browser_page.locator("#panel-section-2 tbody tr").count()
     assert rows == 3 * 2 * 3  # kinds, layers, heads

@@ -109,14 +109,70 @@ def overflow(page):
     return page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
 
 
+def test_the_page_opens_where_words_are_seen(translator, opened):
+    assert translator.locator("#tabs button").all_inner_texts() == ["Lines", "Matrix", "Model", "Logit lens"]
+    assert translator.inner_text("#selection") == "cross-attention · layer 2 · head 0"
+    assert translator.locator("#left .token").all_inner_texts() == TARGET
+    translator.wait_for_selector("#columns[data-layer='2']")
+    assert not blank(translator, "#lines")
+    page = opened(attention_page(random_weights(3, 2, 5, 5), TARGET))  # of one text the first layer
+    assert page.inner_text("#selection") == "self-attention · layer 0 · head 0"
+
+
+def test_nothing_moves_from_one_tab_to_the_next_nor_under_the_pointer(translator):
+    still = "h1", "#tabs", "[data-tab=model]", "#kinds", "[data-kind=decoder]", "#controls", "#selection"
+
+    def places():
+        return [translator.locator(each).bounding_box() | {"of": each} for each in still]
+
+    first = places()
+    for tab in ("matrix", "model", "lines"):
+        translator.click(f"[data-tab={tab}]")
+        assert places() == first, tab
+    translator.click("#heads [data-head='1']")
+    translator.fill("#search", "a")
+    assert places() == first
+    words = [translator.locator(each).bounding_box() for each in ("#left", "#right", "footer")]
+    translator.hover("li[data-side=row][data-index='1']")
+    assert [translator.locator(each).bounding_box() for each in ("#left", "#right", "footer")] == words
+    translator.evaluate("location.hash = '#matrix'")  # which is the name of a part of the page too
+    translator.wait_for_selector("#panel-matrix")
+    assert translator.evaluate("window.scrollY") == 0
+
+
+def test_a_large_window_has_larger_rows_and_pictures(translator):
+    def sizes():
+        rows, lines = (translator.locator(each).first.bounding_box() for each in ("#left li", "#lines"))
+        return rows["height"], lines["width"]
+
+    found = []
+    for width, height in ((1000, 600), (1900, 1200)):
+        translator.set_viewport_size({"width": width, "height": height})
+        translator.wait_for_selector(f"#columns[style*='--row: {28 if height == 600 else 44}px']")
+        found.append(sizes())
+    assert all(large > small for small, large in zip(*found))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_legend_of_the_matrix_has_the_colours_of_its_cells(opened, theme):
+    weights = np.array([[1.0, 0.0], [0.0, 1.0]])
+    page = opened(attention_page(weights[None, None], list("ab")))
+    page.emulate_media(color_scheme=theme)
+    open_matrix(page, 0)
+    ends = page.locator("#bar-colours").evaluate("bar => getComputedStyle(bar).backgroundImage.match(/rgb[^)]*/g)")
+    named = [tuple(int(part) for part in end.removeprefix("rgb(").split(",")) for end in (ends[0], ends[-1])]
+    assert set(named) <= colours_in(page, "#matrix")
+
+
 def test_the_model_view_shows_every_head_and_opens_one(translator):
+    translator.click("[data-tab=model]")
     assert translator.locator("#model button").count() == 12
     assert not blank(translator, "#model canvas")
     assert translator.inner_text("#selection") == "cross-attention · 3 layers × 4 heads"
     assert "square-root scale" in translator.inner_text("#model-note")
     open_head(translator, 2, 3)
     assert translator.inner_text("#selection") == "cross-attention · layer 2 · head 3"
-    assert translator.is_visible("#panel-head")
+    assert translator.is_visible("#panel-lines")
     assert translator.is_hidden("#panel-model")
     assert not blank(translator, "#lines")
 
@@ -159,18 +215,19 @@ def test_lines_of_several_heads_lie_side_by_side(opened):
     open_head(page, 0, 2)
     for head in (0, 3):
         page.click(f"#heads [data-head='{head}']")
-    page.wait_for_selector("#head-note[data-drawn='9']")
+    page.wait_for_selector("#lines-note[data-drawn='9']")
     first, second, third = (0, 114, 178), (213, 94, 0), (0, 158, 115)
     assert {first, second, third} <= colours_in(page, "#lines")
     for way in (page.hover, page.click):
         way("li[data-side=row][data-index='1']")
-        assert page.get_attribute("#head-note", "data-drawn") == "3"
+        assert page.get_attribute("#lines-note", "data-drawn") == "3"
         assert {first, second, third} <= colours_in(page, "#lines")
     # In the order of their numbers, although head 2 was chosen first.
     numbers = "li[data-side=column][data-index='0'] .weights [data-head]"
     assert page.locator(numbers).evaluate_all("all => all.map(each => each.dataset.head)") == ["0", "2", "3"]
     middle = page.locator("#lines").evaluate("canvas => canvas.width / 2")
-    row = [colours_in(page, "#lines", [middle, 14 + 28 + down, 1, 2]) for down in (-5, -1, 3)]
+    height = page.locator("#left li").first.bounding_box()["height"]
+    row = [colours_in(page, "#lines", [middle, 1.5 * height + down, 1, 2]) for down in (-5, -1, 3)]
     assert [colour in found for colour, found in zip((second, first, third), row)] == [True, True, True]
 
 
@@ -183,6 +240,7 @@ def pruned(opened):
 
 
 def test_a_head_that_was_removed_says_so_and_cannot_be_opened(pruned):
+    pruned.click("[data-tab=model]")
     gone = pruned.locator('#model button[data-layer="0"][data-head="1"]')
     assert gone.is_disabled()
     assert gone.inner_text() == "removed"
@@ -214,7 +272,7 @@ def test_a_layer_without_the_chosen_head_shows_another(pruned):
 
 def test_a_rollout_has_layers_but_no_heads(opened, views):
     rolled = View("cross rollout", random_weights(3, 1, 5, 6), TARGET, SOURCE, title="rollout of cross-attention")
-    page = opened(build_page([views[0], rolled], title="t"))
+    page = opened(build_page([views[0], rolled], title="t"), "#model")
     assert page.locator("#model .label").all_inner_texts()[1:5] == ["0", "1", "2", "3"]
     page.click("[data-kind='cross rollout']")
     page.wait_for_selector("#model[data-painted='1']")
@@ -222,7 +280,7 @@ def test_a_rollout_has_layers_but_no_heads(opened, views):
     assert page.locator("#model .label").all_inner_texts()[1:] == ["", "0", "1", "2"]
     assert "head" not in page.inner_text("#model .corner")
     page.click("#model button[data-layer='1']")
-    for tab in ("head", "matrix"):
+    for tab in ("lines", "matrix"):
         page.click(f"[data-tab={tab}]")
         assert page.inner_text("#selection") == "rollout of cross-attention · up to layer 1"
         assert page.is_hidden("#heads-control")
@@ -278,7 +336,7 @@ def test_columns_grow_before_they_scroll(opened, tokens, inner):
 
 def test_a_phone_hints_at_what_is_beyond_the_edge(opened, views):
     rollouts = [View(f"{each.kind} rollout", each.weights[:, :1], each.rows, each.columns) for each in views]
-    sections = [(name, "<p>x</p>") for name in ("Logit lens", "Residual norms", "Heads")]
+    sections = [(name, "<p>x</p>") for name in ("Logit lens", "Residual norms", "Statistics")]
     page = opened(build_page([*views, *rollouts], title="t", sections=sections))
     for row in ("#tabs", "#kinds"):
         assert page.get_attribute(row, "data-more") == ""
@@ -292,7 +350,7 @@ def test_a_phone_hints_at_what_is_beyond_the_edge(opened, views):
         page.wait_for_selector(f"{row}[data-more=before]")
         box = page.locator(last).bounding_box()
         assert box["x"] + box["width"] <= 380
-    for tab in ("model", "section-2", "head"):  # what is chosen from elsewhere is scrolled to
+    for tab in ("model", "section-2", "lines"):  # what is chosen from elsewhere is scrolled to
         page.evaluate("tab => { location.hash = tab; }", tab)
         page.wait_for_selector(f"[data-tab={tab}][aria-selected=true]")
         box = page.locator(f"[data-tab={tab}]").bounding_box()
@@ -303,9 +361,9 @@ def test_a_phone_hints_at_what_is_beyond_the_edge(opened, views):
 def test_the_address_follows_what_is_chosen(translator):
     assert hash_of(translator) == ""
     open_head(translator, 1, 2)
-    assert hash_of(translator) == "#head/cross/1/2"
+    assert hash_of(translator) == "#lines/cross/1/2"
     translator.click("#heads [data-head='0']")
-    assert hash_of(translator) == "#head/cross/1/0,2"
+    assert hash_of(translator) == "#lines/cross/1/0,2"
     translator.click("[data-tab=matrix]")
     assert hash_of(translator) == "#matrix/cross/1/0"
     translator.click("[data-kind=encoder]")
@@ -319,17 +377,17 @@ def test_the_address_follows_what_is_chosen(translator):
 @pytest.mark.parametrize(
     ("address", "tab", "said"),
     [
-        ("#cross/1/2", "head", "cross-attention · layer 1 · head 2"),
-        ("#head/cross/1/3,0", "head", "cross-attention · layer 1 · heads 0, 3"),
+        ("#cross/1/2", "lines", "cross-attention · layer 1 · head 2"),
+        ("#lines/cross/1/3,0", "lines", "cross-attention · layer 1 · heads 0, 3"),
         ("#matrix/encoder/4/1", "matrix", "encoder self-attention · layer 4 · head 1"),
         ("#model/decoder", "model", "decoder self-attention · 3 layers × 4 heads"),
         ("#matrix/cross%20rollout/2", "matrix", "rollout of cross-attention · up to layer 2"),
         ("#section-0", "section-0", ""),
         *(
-            (unknown, "model", "cross-attention · 3 layers × 4 heads")
+            (unknown, "lines", "cross-attention · layer 2 · head 0")
             for unknown in ("#", "#nowhere/1/2", "#cross/9/2", "#cross/1/4", "#cross/1/2/3", "#%", "#section-1/cross")
         ),
-        ("#cross/0/1", "model", "cross-attention · 3 layers × 4 heads"),  # which was removed
+        ("#cross/0/1", "lines", "cross-attention · layer 2 · head 0"),  # which was removed
     ],
 )
 def test_an_address_opens_what_it_names(opened, views, address, tab, said):
@@ -342,7 +400,7 @@ def test_an_address_opens_what_it_names(opened, views, address, tab, said):
 
 
 def test_an_address_changed_by_hand_is_followed(translator, views):
-    translator.evaluate("location.hash = '#head/decoder/2/3'")
+    translator.evaluate("location.hash = '#lines/decoder/2/3'")
     translator.wait_for_selector("#columns[data-kind=decoder][data-layer='2']")
     assert translator.inner_text("#selection") == "decoder self-attention · layer 2 · head 3"
     translator.hover("li[data-side=row][data-index='1']")
@@ -355,7 +413,7 @@ def test_weights_a_little_outside_are_shown_at_the_edge(opened):
     open_head(page, 0, 0)
     page.hover("li[data-side=row][data-index='0']")
     assert page.locator("li[data-side=column] .weights").all_inner_texts() == ["1.000", "0.000"]
-    assert page.inner_text("#head-note") == "Every line of “a” is drawn; the most opaque weighs 1.000."
+    assert page.inner_text("#lines-note") == "Every line of “a” is drawn; the most opaque weighs 1.000."
 
 
 def test_the_matrix_reads_out_the_cell_pointed_at(translator, views):
@@ -399,11 +457,11 @@ def test_swapped_sides_change_places(translator):
 def test_a_search_marks_tokens_and_isolates_their_lines(translator):
     open_head(translator, 0, 0)
     translator.hover("h1")
-    every = int(translator.get_attribute("#head-note", "data-drawn"))
+    every = int(translator.get_attribute("#lines-note", "data-drawn"))
     translator.fill("#search", "UN")
     assert translator.locator("li.found .token").all_inner_texts() == ["runs", "Hund"]
     assert translator.inner_text("#found") == "2 found"
-    assert int(translator.get_attribute("#head-note", "data-drawn")) == 6 + 5 - 1 < every == 30
+    assert int(translator.get_attribute("#lines-note", "data-drawn")) == 6 + 5 - 1 < every == 30
     translator.click("[data-tab=matrix]")
     assert translator.input_value("#search") == "UN"
 
@@ -420,8 +478,10 @@ def test_all_of_it_can_be_done_by_keyboard(translator, views):
                 return
         raise AssertionError(f"Tab does not reach {selector}")
 
+    translator.focus("#tab-lines")
+    press("ArrowRight", "ArrowRight")
     tab_to("#model button")
-    press("ArrowDown", "ArrowRight", "ArrowRight", "Enter")
+    press("ArrowUp", "ArrowRight", "ArrowRight", "Enter")
     assert translator.inner_text("#selection") == "cross-attention · layer 1 · head 2"
     tab_to("#layer")
     press("ArrowRight")
@@ -439,7 +499,7 @@ def test_all_of_it_can_be_done_by_keyboard(translator, views):
     assert translator.locator("li.pinned .token").all_inner_texts() == ["dog"]
     press("Escape")
     assert translator.locator("li.pinned").count() == 0
-    translator.focus("#tab-head")
+    translator.focus("#tab-lines")
     press("ArrowRight")
     translator.wait_for_selector("#matrix[data-layer='2']")
     tab_to("#matrix")
@@ -464,10 +524,10 @@ def test_dark_follows_the_system_and_the_button(translator):
 
 def test_a_phone_never_scrolls_sideways(translator):
     translator.set_viewport_size({"width": 360, "height": 740})
-    for tab in ("model", "head", "matrix", "section-0"):
+    for tab in ("model", "lines", "matrix", "section-0"):
         translator.click(f"[data-tab={tab}]")
         assert overflow(translator) <= 0, tab
-    translator.click("[data-tab=head]")
+    translator.click("[data-tab=lines]")
     translator.click("li[data-side=row][data-index='2']")
     assert overflow(translator) <= 0
     assert translator.locator("li[data-side=column][data-index='0'] .weights").is_visible()
@@ -484,7 +544,7 @@ def test_tokens_of_any_text_are_shown_as_text(opened):
     tokens = ["</script><script>window.ran = 1</script>", "<img src=x onerror='window.ran = 2'>"]
     tokens += ["", " ", "\n", "x" * 500, "😀", "مرحبا", "\ud83d", "{{weights}}", '"&quot;']
     page = opened(attention_page(random_weights(1, 2, 11, 11), tokens, title="</title><script>window.ran = 3</script>"))
-    for tab in ("head", "matrix", "model"):
+    for tab in ("lines", "matrix", "model"):
         page.click(f"[data-tab={tab}]")
         assert overflow(page) <= 0
     assert page.evaluate("window.ran") is None
@@ -500,6 +560,8 @@ def test_the_image_shows_the_weights_of_the_patch_clicked(opened):
     weights = random_weights(2, 3, 16, 16)
     image = np.random.default_rng(7).integers(0, 256, (30, 50, 3), dtype=np.uint8)
     page = opened(attention_page(weights, image=image, patches=(rows, columns), title="A painter"))
+    assert page.is_visible("#panel-image")
+    page.click("[data-tab=model]")
     page.click('#model button[data-layer="1"][data-head="2"]')
     page.wait_for_selector("#heat[data-layer='1']")
     assert not blank(page, "#heat")
@@ -524,6 +586,7 @@ def test_words_that_look_at_an_image_are_chosen_from_a_list(opened):
     weights = random_weights(1, 2, 3, 6)
     view = View("cross", weights, ["a", "red", "dog"], [str(number) for number in range(6)])
     page = opened(build_page([view], title="A captioner", image=np.zeros((20, 30, 3)), patches=(2, 3)))
+    page.click("[data-tab=model]")
     page.click('#model button[data-head="1"]')
     page.select_option("#query", "2")
     page.wait_for_selector("#heat[data-layer='0']")
@@ -541,22 +604,22 @@ def test_no_more_heads_than_colours_are_shown_at_once(opened):
         page.click(f"#heads [data-head='{head}']", force=True)  # also one that says that it is disabled
     assert page.inner_text("#selection") == "self-attention · layer 0 · heads 0, 1, 2, 3, 4, 5, 6"
     page.hover("li[data-side=row][data-index='0']")
-    assert "means of 7 heads" in page.inner_text("#head-note")
+    assert "means of 7 heads" in page.inner_text("#lines-note")
 
 
 def test_where_no_line_is_stronger_than_the_others_none_is_drawn(opened):
     page = opened(attention_page(np.full((1, 1, 70, 70), 1 / 70), ["a"] * 70))
-    page.click('#model button[data-head="0"]')
     page.wait_for_selector("#columns[data-layer='0']")
     page.hover("h1")
-    assert page.inner_text("#head-note").startswith("No line stands out: none weighs more than 0.014.")
+    assert page.inner_text("#lines-note").startswith("No line stands out: none weighs more than 0.014.")
     page.hover("li[data-side=row][data-index='1']")
-    assert page.get_attribute("#head-note", "data-drawn") == "70"
+    assert page.get_attribute("#lines-note", "data-drawn") == "70"
 
 
 def test_the_page_shown_in_a_notebook_works(browser_page, views):
     browser_page.set_content(f"<!doctype html><body>{build_page(views, title='x')._repr_html_()}</body>")
     frame = browser_page.frame_locator("iframe")
+    frame.locator("[data-tab=model]").click()
     frame.locator("#model[data-painted] button[data-layer='1'][data-head='0']").click()
     assert frame.locator("#selection").inner_text() == "cross-attention · layer 1 · head 0"
 
@@ -569,16 +632,19 @@ def test_a_long_text_is_painted_before_its_weights_are_read_and_answers(browser_
     path = tmp_path / "long.html"
     attention_page(weights, tokens, title="a long text").save(path)
     assert path.stat().st_size <= 25_000_000
-    browser_page.goto(path.as_uri(), wait_until="commit")
-    browser_page.wait_for_selector("#model[data-painted]")
+    whole = path.read_text(encoding="utf-8")
+    path.with_name("cut.html").write_text(whole[: whole.index('<script type="application/octet-stream" id="weights-')])
+    browser_page.goto(path.with_name("cut.html").as_uri())  # of which no weights are read
+    browser_page.wait_for_selector("#model[data-painted]", state="attached")
     assert browser_page.locator("#model button").count() == 144
     assert not blank(browser_page, "#model canvas")
-    assert browser_page.locator("#columns[data-layer], #matrix[data-layer]").count() == 0  # by the thumbnails alone
+    assert browser_page.locator("#left li").count() == 512
+    browser_page.goto(path.as_uri(), wait_until="commit")
     open_head(browser_page, 11, 7)
     browser_page.hover("h1")
-    drawn, lines = (int(browser_page.get_attribute("#head-note", name)) for name in ("data-drawn", "data-lines"))
+    drawn, lines = (int(browser_page.get_attribute("#lines-note", name)) for name in ("data-drawn", "data-lines"))
     assert 0 < drawn <= 4096 < lines
-    assert "strongest of" in browser_page.inner_text("#head-note")
+    assert "strongest of" in browser_page.inner_text("#lines-note")
     browser_page.hover("li[data-side=row][data-index='9']")
     shown = shown_weights(browser_page, "column", 7)
     np.testing.assert_allclose(shown, weights[11, 7, 9], atol=0.004)  # √0.05 / 63, and rounding

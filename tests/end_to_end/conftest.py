@@ -46,9 +46,7 @@ class Result:
 
 def typed(*arguments, stdin: bytes = b"", cwd: Path | None = None) -> Result:
     """A command in a process of its own."""
-    done = subprocess.run(
-        command(*arguments), input=stdin, capture_output=True, cwd=cwd, env=environment(), timeout=120
-    )
+    done = subprocess.run(command(*arguments), input=stdin, capture_output=True, cwd=cwd, env=environment())
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

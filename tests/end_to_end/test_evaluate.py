@@ -417,7 +417,7 @@ def test_examples_with_an_empty_text_are_left_out_and_counted(models, tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"answers": [{"text": "zebra", "answer_start": 0}]}, "1 question"), ({"question": " "}, "empty")],
+    [({"answers": [{"text": "zebra", "answer_start": 0}]}, "stands nowhere"), ({"question": " "}, "empty")],
 )
 def test_questions_without_words_or_whose_answer_stands_nowhere_are_left_out(models, tmp_path, change, said):
     examples = asked(1, 0.0)
@@ -535,18 +535,15 @@ def folder(tmp_path_factory) -> Path:
         written(made, kind, EXAMPLES[kind](1), kind)
     contents = {
         "strange.tsv": "sentence\tlabel\nthe film\tgood\nthe song\tsplendid\n",
-        "strange.conll": "film\tO\n\nthe\tO\nsong\tB-animal\n",
+        **{"strange.conll": "film\tO\n\nthe\tO\nsong\tB-animal\n", "short.conll": "film\tO\nsong\n"},
         "short.tsv": "sentence\tlabel\nthe film\tgood\nthe song\n",
         "short-pair.tsv": "sentence1\tsentence2\tlabel\na film\tthe song\t1\nthe song\t2\n",
-        "short.conll": "film\tO\nsong\n",
         "short.jsonl": '{"text": "the film", "label": "good"}\n{"text": "the song"}\n',
         "short.json": '{"data": [{"title": "t", "paragraphs": [{"qas": []}]}]}',
         "unlabelled.tsv": "sentence\tlabel\nthe film\tgood\nthe song\t\n",
         "words.tsv": "sentence1\tsentence2\tlabel\na film\tthe song\t1\nthe film\ta song\thigh\n",
         "beyond.jsonl": '{"context": "the film", "choices": ["a", "b"], "answer": 2}\n',
-        "empty.tsv": "",
-        "empty.conll": "\n",
-        "text.txt": "the film is warm\n",
+        **{"empty.tsv": "", "empty.conll": "\n", "text.txt": "the film is warm\n"},
     }
     for name, content in contents.items():
         (made / name).write_text(content)

@@ -124,9 +124,7 @@ def test_the_pooling_of_the_model_and_its_length_stay(models, folder, tmp_path):
 
 
 def piped(*arguments, stdin: str) -> tuple[int, bytes, str]:
-    done = subprocess.run(
-        command(*arguments), input=stdin.encode(), capture_output=True, env=environment(), timeout=120
-    )
+    done = subprocess.run(command(*arguments), input=stdin.encode(), capture_output=True, env=environment())
     return done.returncode, done.stdout, done.stderr.decode()
 
 
@@ -156,9 +154,7 @@ def test_no_lines_are_no_rows(run, tmp_path):
 
 def test_a_terminal_is_spared_the_bytes(run):
     reader, writer = pty.openpty()
-    done = subprocess.run(
-        command("embed", run), input=b"a\n", stdout=writer, stderr=subprocess.PIPE, env=environment(), timeout=60
-    )
+    done = subprocess.run(command("embed", run), input=b"a\n", stdout=writer, stderr=subprocess.PIPE, env=environment())
     os.close(writer)
     os.close(reader)
     assert done.returncode == 2

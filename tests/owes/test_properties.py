@@ -8,7 +8,7 @@ from helpers import with_kernel
 from torch.testing import assert_close as torchs_assert_close
 
 from manyheads.nn.cache import Cache
-from manyheads.ops.attention import reference
+from manyheads.ops.attention import reference, sdpa
 
 WITHIN = {"rtol": 1e-4, "atol": 5e-5}
 assert_close = partial(torchs_assert_close, **WITHIN)
@@ -21,11 +21,13 @@ def differ(found, expected) -> bool:
 
 @torch.no_grad()
 def test_the_fast_kernel_is_the_reference_kernel(family):
-    fast = family.each(family.rows)
-    with_kernel(family.model, reference)
-    assert_close(family.each(family.rows), fast)
-    with_kernel(family.model, lambda q, *others, **options: reference(-q, *others, **options))
-    assert differ(family.each(family.rows), fast)  # and the kernel matters
+    for rows in (family.rows, family.rows[:1]):  # of several lengths, and one that needs no padding
+        with_kernel(family.model, sdpa)
+        fast = family.each(rows)
+        with_kernel(family.model, reference)
+        assert_close(family.each(rows), fast)
+        with_kernel(family.model, lambda q, *others, **options: reference(-q, *others, **options))
+        assert differ(family.each(rows), fast)  # and the kernel matters
 
 
 @torch.no_grad()

@@ -153,6 +153,7 @@ REFUSED = {
         ({"activation": "tanhh"}, "model.activation is 'tanhh'; it can be relu, gelu, gelu_tanh"),
     ],
 }
+UNKNOWN = "model.vocabulary is 0; a model needs to know how many tokens there are"
 UNBUILDABLE = {
     Transformer: [
         ({"activation": "tanhh"}, "tanhh"),
@@ -184,7 +185,7 @@ def test_sizes_that_cannot_be_are_refused_in_a_sentence(model, change, sentence)
 
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
-    [(model, *row) for model in MODELS for row in (({"vocabulary": 0}, "model.vocabulary is 0"), *UNBUILDABLE[model])],
+    [(model, *row) for model in MODELS for row in (({"vocabulary": 0}, UNKNOWN), *UNBUILDABLE[model])],
 )
 def test_parts_that_cannot_be_are_refused_in_a_sentence(model, change, sentence):
     with pytest.raises(ConfigError, match=sentence):

@@ -1,7 +1,7 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.core.configs import assigned, field_docs, read_toml, to_table, to_toml, updated
@@ -61,7 +61,6 @@ CONFIGS = st.builds(
 
 
 @given(config=CONFIGS, documented=st.booleans())
-@settings(deadline=None)
 def test_what_is_written_reads_back_equal(tmp_path_factory, config, documented):
     path = tmp_path_factory.mktemp("toml") / "recipe.toml"
     path.write_text(to_toml(config, documented=documented), encoding="utf-8", newline="")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import Marks, sentence_store
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads.data.batches import SOURCE_ALLOWANCE, Batch, padded
@@ -211,7 +211,6 @@ def numbers(batches):
     seed=st.integers(0, 3),
     shuffle=st.booleans(),
 )
-@settings(deadline=None)
 def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, seed, shuffle):
     sources = [[number + 10] * source for number, (source, _) in enumerate(lengths)]
     targets = [[number + 10] * target for number, (_, target) in enumerate(lengths)]

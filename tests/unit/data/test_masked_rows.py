@@ -66,7 +66,7 @@ def sentences_in(store, text):
     return range(first, end), document
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     documents=st.lists(st.integers(1, 9), min_size=1, max_size=12),
     length=st.integers(14, 40),
@@ -88,7 +88,7 @@ def test_rows_are_whole_sentences_each_seen_once(documents, length, rows, epoch,
     assert sorted(seen) == list(range(len(store)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     documents=st.lists(st.integers(1, 9), min_size=1, max_size=12).filter(lambda counts: max(counts) > 1),
     length=st.integers(27, 60),

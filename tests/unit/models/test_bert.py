@@ -74,6 +74,8 @@ def test_the_two_ways_around_padding_agree(inference, lengths, counted):
     assert not packed[~real].any()
     with inference():
         assert_close(built()(IDS[1:2], lengths[1:2])[:, real[1]], packed[1:2, real[1]])
+        for row, length in enumerate(lengths.tolist()):
+            assert_close(built()(IDS[row : row + 1, :length])[0], packed[row, :length])
 
 
 def gradients(model: Bert, states: Tensor, weights: Tensor) -> dict[str, Tensor]:

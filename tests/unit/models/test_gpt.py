@@ -99,5 +99,7 @@ def test_positions_are_as_long_as_the_context_unless_they_are_scaled():
     assert replace(SMALL, context=23).positions.length == 23
     scaled = replace(SMALL, context=23, positions=positions("yarn"))
     assert scaled.positions == positions("yarn")
-    with pytest.raises(ConfigError, match="12 positions asked, the table has 11"):
-        GPT(SMALL)(torch.ones(1, 12, dtype=torch.long))
+    translator = TransformerConfig(vocabulary=17, width=12, layers=1, heads=3, inner=14, positions=SMALL.positions)
+    for model, texts in ((GPT(SMALL), 1), (Transformer(translator), 2)):
+        with pytest.raises(ConfigError, match="12 positions asked, the table has 11"):
+            model(*[torch.ones(1, 12, dtype=torch.long)] * texts)

@@ -45,7 +45,7 @@ def test_gradients_reach_real_tokens_and_no_padding():
     assert found[real(LENGTHS)].all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=9), behind=st.integers(0, 3))
 def test_packing_and_unpacking_is_the_identity_on_whatever_is_real(lengths, behind):
     positions = max(lengths) + behind

@@ -15,14 +15,7 @@ from torch.testing import assert_close
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.questions import Answer, Question
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig
-from manyheads.tasks.answer.data import (
-    ContextWindow,
-    Read,
-    Reader,
-    pairs_of,
-    read_all,
-    stored_questions,
-)
+from manyheads.tasks.answer.data import ContextWindow, Read, Reader, pairs_of, read_all, stored_questions
 from manyheads.tasks.answer.recipe import AnswerData
 from manyheads.tasks.answer.training import Answering
 from manyheads.tasks.answer.use import LONGEST_ANSWER, Answerer, ranked, score_questions
@@ -133,7 +126,7 @@ def test_empty_questions_are_left_out_and_told(tmp_path, capfd):
 # Windows
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(length=st.integers(1, 90), asked=st.integers(1, 12), longest=st.integers(5, 60), stride=st.integers(1, 40))
 def test_windows_cover_every_token_and_short_answers_whole(length, asked, longest, stride):
     tokenizer = EncoderTokenizer.train([TEXT] * 3, 200)
@@ -318,11 +311,7 @@ def test_long_questions_are_cut_and_that_is_said_once(tokenizer, capfd):
 
 @pytest.mark.parametrize(
     ("questions", "said"),
-    [
-        ([(" ", "a tree")], "the question is empty"),
-        ([("what?", "\n")], "is empty"),
-        ([("what?", "\x00")], "no words"),
-    ],
+    [([(" ", "a tree")], "the question is empty"), ([("what?", "\n")], "is empty"), ([("what?", "\x00")], "no words")],
 )
 def test_what_is_no_question_is_refused(tokenizer, questions, said):
     with pytest.raises(DataError, match=said):

@@ -1,11 +1,9 @@
-import gzip
-import lzma
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from helpers import written
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError, DataError
@@ -17,10 +15,11 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.classify.data import read_all, with_marks
 from manyheads.tasks.classify.recipe import ExampleData
 from manyheads.tasks.classify.training import resized
+from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.labelled import Wrapping
 from manyheads.text.language import LanguageTokenizer
 from manyheads.train.objectives import classification_loss, compared
-from tests.unit.tasks.tiny import ready
+from tests.unit.tasks import tiny
 
 SIZES = {"context": 19, "width": 12, "layers": 2, "heads": 3}
 WORDS = ["the", "cat", "sees", "a", "tall", "tree", "and", "sleeps"]
@@ -32,13 +31,6 @@ def tokenizer() -> LanguageTokenizer:
 
 
 # Files
-
-
-def written(path: Path, text: str) -> Path:
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wt", encoding="utf-8") as file:
-        file.write(text)
-    return path
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz", "a.txt.xz"])
@@ -233,9 +225,12 @@ def test_a_grown_model_says_the_same_of_the_tokens_it_knew(model):
     assert resized(model, model.config) is model
 
 
-@pytest.mark.parametrize("name", ["classifier", "of pairs", "of choices", "decoder's classifier"])
-def test_a_label_is_the_likeliest_and_probabilities_sum_to_one(name):
-    model = ready(name)
+@pytest.mark.parametrize("decoder", [False, True])
+@pytest.mark.parametrize("name", ["classifier", "of pairs", "of choices"])
+def test_a_label_is_the_likeliest_and_probabilities_sum_to_one_and_are_as_alone(name, decoder):
+    model = tiny.ready(name)
+    if decoder:
+        model = Classifier(tiny.made(DecoderClassifier(tiny.gpt(), model.names, model.model.form)), tiny.LANGUAGE)
     texts = ["", *(" ".join(WORDS[first : first + length]) for first in range(4) for length in (1, 2, 4))]
     examples = {
         "of pairs": list(zip(texts, reversed(texts))),
@@ -250,4 +245,5 @@ def test_a_label_is_the_likeliest_and_probabilities_sum_to_one(name):
         names = example[1] if name == "of choices" else model.names
         assert label.name == names[label.index]
         assert not row[len(names) :].any()
+        assert_close(model.probabilities([example])[0], row[: len(names)])
     assert model.probabilities([]).shape == (0, 1 if name == "of choices" else 3)

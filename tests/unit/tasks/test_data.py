@@ -27,7 +27,7 @@ def lines(first: str, line: str, count: int = 40) -> str:
 def squad(first: str) -> str:
     contexts = [f"{first} {WORDS[number % 6]} sleeps {number}" for number in range(40)]
     answers = [{"text": "sleeps", "answer_start": context.index("sleeps")} for context in contexts]
-    asked = [[{"id": str(number), "question": "what?", "answers": [each]}] for number, each in enumerate(answers)]
+    asked = [[{"id": str(at), "question": "what?", "answers": [each][: at % 9]}] for at, each in enumerate(answers)]
     paragraphs = [{"context": context, "qas": each} for context, each in zip(contexts, asked)]
     return json.dumps({"data": [{"title": "a", "paragraphs": paragraphs}]})
 
@@ -68,6 +68,9 @@ def test_what_is_prepared_once_is_not_read_again_and_half_prepared_is_prepared_a
     assert again.processor._model.to_str() == first.processor._model.to_str()
     assert first_batch(again) == first_batch(first) != []
     assert (len(again.train), len(again.valid)) == (len(first.train), len(first.valid))
+    for what in ("impossible", "validated", "names", "scored"):
+        assert getattr(again, what, None) == getattr(first, what, None)
+    assert task != "answer" or (again.impossible, again.valid) == (True, first.valid)
     shutil.rmtree(tmp_path / "run" / "data")
     with pytest.raises(CheckpointError, match=r"data/train/\w+\.\w+ is missing, .* or start anew with --overwrite"):
         prepared()

@@ -69,11 +69,13 @@ def test_greedy_text_is_the_best_token_each_time(model):
 
 @pytest.mark.parametrize("family", ["gpt", "llama"])
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=0.8, top_p=0.9, repetition_penalty=1.3)])
-def test_completions_together_are_those_alone(tokenizer, family, sampling):
+def test_completions_together_are_those_alone_in_any_batches(tokenizer, monkeypatch, family, sampling):
     model = made(tokenizer, family)
     options = {"tokens": 3 * CONTEXT, "samples": 2, "sampling": sampling, "stop": ("at",)}
     together = model.complete(PROMPTS, **options)
     assert together == [model.complete([prompt], **options)[0] for prompt in PROMPTS]
+    monkeypatch.setattr("manyheads.tasks.language.use.ROWS_AT_ONCE", 4)
+    assert model.complete(PROMPTS, **options) == together
     assert [row[0].prompt for row in together] == PROMPTS
     assert len({row[0].text for row in together}) > 1
     assert all((row[0] == row[1]) is (sampling is GREEDY) for row in together)

@@ -180,7 +180,7 @@ def test_a_decoder_s_classifier_is_seen_as_it_reads(models, tmp_path):
     row = Classifier.load(models["decoder's classifier"], device="cpu")._wrapping.rows([(TEXT,)])[0]
     assert inside.view().rows == labels(LANGUAGE, row)
     assert_layers(inside.view(), weights_of(models["decoder's classifier"], row), "attention")
-    assert [grid.title for grid in inside.grids] == ["Residual norms", "Heads of self-attention"]
+    assert [grid.title for grid in inside.grids] == ["Residual norms", "Statistics of self-attention"]
     marks = ["<start>", "<delimiter>", "<extract>"]  # and with those that it was trained with
     tokenizer = LANGUAGE.with_special(marks).with_template([marks[0], "$A", marks[2]])
     model = DecoderClassifier(gpt(vocabulary=len(tokenizer)), NAMES)
@@ -364,7 +364,7 @@ def test_arrays_are_plain_and_say_what_was_seen(models, name):
             assert found[field] == getattr(view, field)
     for found, grid in zip(arrays["tables"], inside.grids, strict=True):
         assert (found["title"], found["cells"]) == (grid.title, grid.cells)
-        assert ("numbers" in found) == (grid.numbers is not None) == (not grid.title.startswith("Heads"))
+        assert ("numbers" in found) == (grid.numbers is not None) == (not grid.title.startswith("Statistics"))
         if "numbers" in found:
             np.testing.assert_allclose(found["numbers"], grid.numbers)
             assert np.shape(found["numbers"]) == (len(grid.rows), len(grid.columns))
@@ -392,7 +392,7 @@ def test_tokens_that_have_no_place_behind_the_text(models, name):
     rest = 31 - tokens
     assert len(look_inside(models[name], TEXT, tokens=rest, device="cpu").view().rows) <= 31
     said = f"'{TEXT}' has {tokens} tokens and {rest + 1} more are asked for, but the model reads 31; shorten it, or ask"
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=f"{said} for fewer"):
         look_inside(models[name], TEXT, tokens=rest + 1, device="cpu")
 
 
@@ -456,7 +456,7 @@ def test_every_figure_of_every_family_says_what_it_is_of(models, name, show):
         assert [label.get_text() for label in drawn.get_xticklabels()] == tokens
     printed = {
         **{"attention": [], "lens": ["Logit lens"], "rollout": [f"rollout of {view.title}"]},
-        "heads": [f"Heads of {each.title}" for each in inside.views],
+        "heads": [f"Statistics of {each.title}" for each in inside.views],
         "norms": [grid.title for grid in inside.grids if "norms" in grid.title],
     }
     assert [grid.title for grid in tables(inside, show, None)] == printed[show]
@@ -478,7 +478,7 @@ def test_a_figure_of_a_translator_is_of_the_kind_that_is_asked_for(models, kind)
     np.testing.assert_allclose(drawn.images[0].get_array(), view.weights[-1].mean(axis=0))
     assert f"rollout of {view.title}" in words_of(picture(inside, "rollout", kind))
     assert view.title in words_of(picture(inside, "heads", kind))
-    assert [grid.title for grid in tables(inside, "heads", kind)] == [f"Heads of {view.title}"]
+    assert [grid.title for grid in tables(inside, "heads", kind)] == [f"Statistics of {view.title}"]
 
 
 @pytest.mark.parametrize("shown", [picture, tables])

@@ -54,7 +54,7 @@ def test_two_labels_give_the_numbers_computed_by_hand():
     assert (turned.f1_of, turned.f1) == ("bad", pytest.approx(2 * 3 / (2 * 3 + 1 + 2)))  # of the second label
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 6).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.tuples(*[st.integers(0, n - 1)] * 2)))))
 def test_the_scores_are_those_of_scikit_learn(drawn):
     count, pairs = drawn
@@ -138,7 +138,7 @@ def test_a_bin_holds_its_upper_bound_and_not_its_lower():
     assert [(each.high, each.count) for each in scores.bins] == [(edge, 1), (pytest.approx(10 / 15), 1)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(0.001, 1.0), st.booleans()), min_size=1, max_size=60))
 def test_the_calibration_error_is_that_of_guo_et_al(drawn):
     confidence, right = np.array([pair[0] for pair in drawn]), np.array([pair[1] for pair in drawn])
@@ -158,7 +158,7 @@ def test_the_calibration_error_is_that_of_guo_et_al(drawn):
 # Numbers
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), min_size=2, max_size=30))
 def test_numbers_have_the_correlations_of_scipy(pairs):
     predicted, truth = [5.5, *(pair[0] for pair in pairs)], [-7.5, *(pair[1] for pair in pairs)]
@@ -216,7 +216,7 @@ def test_entities_that_are_never_predicted_have_no_precision_and_no_warning():
 IOB = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-LOC", "S-PER"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.tuples(IOB, IOB), max_size=7), max_size=5))
 def test_entities_are_those_of_seqeval(sentences):
     truth, found = ([["B-PER"], *([pair[side] for pair in each] for each in sentences)] for side in (0, 1))

@@ -1,7 +1,7 @@
-import gzip
 import json
 from pathlib import Path
 
+import helpers
 import numpy as np
 import pytest
 import torch
@@ -35,10 +35,16 @@ def some_texts(count: int) -> list[str]:
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
 @pytest.mark.parametrize("normalised", [True, False])
-def test_vectors_of_texts_are_as_wide_as_the_model_and_of_length_one_where_asked_for(pooling, normalised):
+def test_vectors_are_as_alone_as_wide_as_the_model_and_of_length_one_where_asked_for(pooling, normalised, monkeypatch):
     embedder = Embedder(BertEmbedder(made(bert(pooler=False)), pooling, normalised), ENCODER)
-    whole = embedder(["", "the cat", *some_texts(9)])
+    texts = ["", "the cat", *some_texts(9)]
+    whole = embedder(texts)
     assert (whole.shape, whole.dtype) == ((11, 21), np.float32)
+    assert_allclose(np.concatenate([embedder([text]) for text in texts]), whole, atol=1e-5)
+    monkeypatch.setattr(similarity, "TEXTS_AT_ONCE", 7)
+    monkeypatch.setattr(similarity, "CPU_TOKENS_AT_ONCE", 20)
+    assert_allclose(embedder(texts[::-1]), whole[::-1], atol=1e-5)
+    assert not np.allclose(whole[1], whole[2], atol=1e-3)  # and the test can tell
     assert np.allclose(np.linalg.norm(whole, axis=1), 1, atol=1e-5) == normalised
     assert embedder([]).shape == (0, 21)
     assert embedder.similarity([], ["the cat"]).shape == (0, 1)
@@ -118,10 +124,7 @@ def test_a_pooling_is_for_a_bert_that_has_none(tmp_path):
 
 
 def written(path: Path, text: str) -> str:
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "wt", encoding="utf-8") as file:
-        file.write(text)
-    return str(path)
+    return str(helpers.written(path, text))
 
 
 def lines(*cells: str, count: int = 20) -> str:

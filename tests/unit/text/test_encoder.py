@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
@@ -185,7 +185,6 @@ def test_offsets_are_those_of_the_characters_given(small):
 
 
 @given(text=st.text() | st.text([*sorted(set("".join(TEXTS))), "\ud83d", "İ"]) | st.lists(WORDS).map("".join))
-@settings(deadline=None)
 def test_offsets_follow_one_another_within_any_text(small, text):
     ((ids, offsets),) = small.with_offsets([text])
     assert [ids] == small.encode([text])
@@ -316,7 +315,6 @@ def test_texts_and_words_are_encoded_as_in_transformers_and_so_again_once_saved(
     assert_same(ours, theirs, [*UNUSUAL, "long " * 600])
 
     @given(text=ANY_TEXT)
-    @settings(deadline=None)
     def same(text):
         answer = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
         assert ours.with_offsets([text]) == [(answer["input_ids"], answer["offset_mapping"])]

@@ -1,6 +1,7 @@
 """What tokenizers of every kind owe: the same bytes whenever they are trained, saved and loaded, and no torch."""
 
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -97,7 +98,8 @@ def test_special_tokens_in_a_text_are_text_unless_asked_for(kind):
         assert as_text.pop() == tokenizer.end
     else:
         (recognised,) = tokenizer.encode([text], special=True)
-        assert [each for each in recognised if each in marks] == marks
+        first, *others = tokenizer.encode(re.split("|".join(map(re.escape, spelt)), text))
+        assert recognised == [*first, *(each for mark, part in zip(marks, others) for each in (mark, *part))]
         assert tokenizer.encode([text]) == [as_text]  # one way of asking leaves no trace in the other
     assert not {*marks} & {*as_text}
     if "encoder" not in kind:
@@ -106,7 +108,7 @@ def test_special_tokens_in_a_text_are_text_unless_asked_for(kind):
 
 @every_kind
 @given(ids=st.lists(st.integers(0, 400)))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_ids_decode_and_those_unknown_are_ignored(kind, ids):
     tokenizer = known(kind)
     assert tokenizer.decode([ids]) == tokenizer.decode([[each for each in ids if each < len(tokenizer)]])

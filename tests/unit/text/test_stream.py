@@ -55,7 +55,7 @@ def single_bytes(tokenizer, text):
 
 @pytest.mark.parametrize("name", ["bytes", "llama"])
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_pieces_of_any_bytes_join_to_their_text(name, data):
     """Bytes that begin, continue and break characters, among whole tokens and special ones."""
     tokenizer = KINDS[name]
@@ -69,7 +69,7 @@ def test_pieces_of_any_bytes_join_to_their_text(name, data):
 
 @every_kind
 @given(data=st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_pieces_of_any_ids_join_to_their_text_before_the_first_stop_string(tokenizer, data):
     ids = data.draw(st.lists(st.integers(0, len(tokenizer) + 2), max_size=40))
     text = tokenizer.decode([ids])[0]

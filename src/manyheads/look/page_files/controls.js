@@ -11,11 +11,11 @@ import { element, rove, SIDEWAYS } from "manyheads/tokens";
 const byId = (name) => document.getElementById(name);
 // Which control has a use in which view; sections have none.
 const USES = {
-  kinds: ["model", "head", "matrix", "image"],
-  "layer-control": ["head", "matrix", "image"],
-  "heads-control": ["head", "matrix", "image"],
-  "search-control": ["head", "matrix"],
-  swap: ["head", "matrix", "image"],
+  kinds: ["lines", "matrix", "model", "image"],
+  "layer-control": ["lines", "matrix", "image"],
+  "heads-control": ["lines", "matrix", "image"],
+  "search-control": ["lines", "matrix"],
+  swap: ["lines", "matrix", "image"],
 };
 
 /** Makes every control, and keeps each as the choice is. */
@@ -40,11 +40,11 @@ export function makeControls() {
 }
 
 function makeTabs() {
-  const names = [["model", "Model"], ["head", "Head"], ["matrix", "Matrix"]];
+  const names = [["lines", "Lines"], ["matrix", "Matrix"], ["model", "Model"]];
   if (page.picture) names.push(["image", "Image"]);
   page.sections.forEach((title, number) => names.push([`section-${number}`, title]));
   for (const [name, title] of names) {
-    const settings = { type: "button", role: "tab", dir: "auto", id: `tab-${name}`, "data-tab": name };
+    const settings = { type: "button", role: "tab", dir: "auto", id: `tab-${name}`, "data-tab": name, "data-text": title };
     const tab = element("button", { ...settings, "aria-controls": `panel-${name}` }, title);
     tab.addEventListener("click", () => change({ tab: name }));
     byId("tabs").append(tab);
@@ -55,7 +55,8 @@ function makeTabs() {
 function makeKinds() {
   page.views.forEach(({ kind, title }, number) => {
     const settings = { type: "button", role: "radio", "data-kind": kind, "aria-label": title };
-    const button = element("button", settings, title.replace(/coder self-attention$/, "coder"));
+    const text = title.replace(/coder self-attention$/, "coder");
+    const button = element("button", { ...settings, "data-text": text }, text);
     button.addEventListener("click", () => changeView(number));
     byId("kinds").append(button);
   });
@@ -67,10 +68,10 @@ function makeHeads() {
     const button = event.target.closest("button");
     if (!button) return;
     const head = Number(button.dataset.place);
-    if (state.tab === "head") toggleHead(head);
+    if (state.tab === "lines") toggleHead(head);
     else chooseHead(head);
   });
-  rove(byId("heads"), "button", () => SIDEWAYS, (button) => state.tab !== "head" && button.click());
+  rove(byId("heads"), "button", () => SIDEWAYS, (button) => state.tab !== "lines" && button.click());
 }
 
 function showControls(names) {
@@ -80,10 +81,12 @@ function showControls(names) {
     tab.tabIndex = chosen ? 0 : -1;
     byId(`panel-${tab.dataset.tab}`).hidden = !chosen;
   }
-  for (const [name, tabs] of Object.entries(USES)) byId(name).hidden = !tabs.includes(state.tab);
-  byId("kinds").hidden ||= page.views.length === 1;
-  byId("layer-control").hidden ||= view().layers.length === 1;
-  byId("heads-control").hidden ||= view().heads.length === 1 || view().rollout;
+  // What has no use in this tab keeps its place, so that nothing moves from one tab to the next.
+  for (const [name, tabs] of Object.entries(USES)) byId(name).classList.toggle("idle", !tabs.includes(state.tab));
+  byId("controls").hidden = state.tab.startsWith("section");
+  byId("kinds").hidden = page.views.length === 1;
+  byId("layer-control").hidden = view().layers.length === 1;
+  byId("heads-control").hidden = view().heads.length === 1 || view().rollout;
   [...byId("kinds").children].forEach((button, number) => {
     button.setAttribute("aria-checked", number === state.view);
     button.tabIndex = number === state.view ? 0 : -1;
@@ -118,9 +121,9 @@ function showHeads(names) {
     });
     whole.replaceChildren(...buttons);
   }
-  byId("heads-label").textContent = state.tab === "head" ? "Heads" : "Head";
-  const several = state.tab === "head" ? shownHeads() : [{ head: leadingHead(), slot: 0 }];
-  const full = state.tab === "head" && several.length === SLOTS.length;
+  byId("heads-label").textContent = state.tab === "lines" ? "Heads" : "Head";
+  const several = state.tab === "lines" ? shownHeads() : [{ head: leadingHead(), slot: 0 }];
+  const full = state.tab === "lines" && several.length === SLOTS.length;
   [...whole.children].forEach((button, place) => {
     const removed = isRemoved(state.layer, place);
     const chosen = removed ? null : several.find(({ head }) => head === place);

@@ -2,7 +2,7 @@
 
 import { asked, followAddress } from "manyheads/address";
 import { makeControls } from "manyheads/controls";
-import { makeHead } from "manyheads/head";
+import { makeColumns } from "manyheads/columns";
 import { makeMatrix } from "manyheads/matrix";
 import { makeModel } from "manyheads/model";
 import { makePicture } from "manyheads/picture";
@@ -10,7 +10,7 @@ import { change, state } from "manyheads/state";
 
 makeControls();
 makeModel();
-makeHead();
+makeColumns();
 makeMatrix();
 makePicture();
 change({ ...state, ...asked() });

@@ -30,7 +30,7 @@ export function makeMatrix() {
   whenChanged((names) => {
     const cleared = names.has("pinned") && !state.pinned;
     if (names.has("view") || names.has("lead") || cleared) pointed = pinned = null;
-    if (state.tab !== "matrix") fit.hidden = true;
+    if (state.tab !== "matrix") fit.classList.add("idle");
   });
   followLayer("matrix", canvas, (read) => {
     layer = read;
@@ -74,7 +74,7 @@ function show() {
   if (!layer || scroll.offsetParent === null) return;
   measure();
   draw();
-  fit.hidden = !layout.tooLarge;
+  fit.classList.toggle("idle", !layout.tooLarge);
   document.getElementById("bar-colours").style.background = gradient();
   // The ramp goes by the square root, so that its middle is a quarter of its end.
   const numbers = [0, strongest / 4, strongest].map((weight) => element("span", {}, digits(weight)));

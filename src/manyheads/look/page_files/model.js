@@ -1,8 +1,8 @@
 /** The model view: a small picture of every head of every layer. */
 
-import { page, thumbnails } from "manyheads/store";
+import { thumbnails } from "manyheads/store";
 import { pictureOf } from "manyheads/colours";
-import { change, isRemoved, layerText, leadingHead, state, view, whenChanged } from "manyheads/state";
+import { change, firstTab, isRemoved, layerText, leadingHead, state, view, whenChanged } from "manyheads/state";
 import { element, rove } from "manyheads/tokens";
 
 const grid = document.getElementById("model");
@@ -23,8 +23,7 @@ export function makeModel() {
     const button = event.target.closest("button");
     if (!button) return;
     const head = Number(button.dataset.headPlace);
-    const { rowsArePatches, columnsArePatches } = view();
-    const tab = page.picture && (rowsArePatches || columnsArePatches) ? "image" : "head";
+    const tab = firstTab(view());
     change({ tab, layer: Number(button.dataset.layerPlace), heads: [{ head, slot: 0 }] });
     // By the keyboard: the button that had the focus is gone from sight.
     if (event.detail === 0) document.getElementById(`tab-${tab}`).focus();
@@ -38,8 +37,7 @@ export function makeModel() {
 
 function makeGrid() {
   const { layers, heads, rollout } = view();
-  const widest = heads.length > 8 ? 84 : 116;
-  grid.style.gridTemplateColumns = `max-content repeat(${heads.length}, minmax(44px, ${widest}px))`;
+  grid.style.gridTemplateColumns = `max-content repeat(${heads.length}, minmax(44px, 200px))`;
   const label = (kind, role, text) => element("span", { class: `label ${kind}`, role }, text);
   const row = (...cells) => element("div", { class: "row", role: "row" }, ...cells);
   const top = row(label("layer corner", "columnheader", `${rollout ? "up\u00a0to" : "head\u00a0→"} layer\u00a0↓`));

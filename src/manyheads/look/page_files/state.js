@@ -4,12 +4,21 @@ import { page } from "manyheads/store";
 import { SLOTS } from "manyheads/colours";
 import { found, shown } from "manyheads/tokens";
 
+/** The tab in which a view is first seen: where its words, or its picture, are. */
+export function firstTab({ rowsArePatches, columnsArePatches }) {
+  return page.picture && (rowsArePatches || columnsArePatches) ? "image" : "lines";
+}
+
+const first = page.views[0];
+
 export const state = {
-  tab: "model",
+  tab: firstTab(first),
   view: 0,
-  layer: 0, // by its place, not by its number: a view may hold only some layers
+  // Of attention between two texts the last layer tells most. By its place, not by its number: a view may hold only some
+  // layers.
+  layer: first.kind === "cross" ? first.layers.length - 1 : 0,
   heads: [{ head: 0, slot: 0 }], // by place too, each with the place of its colour
-  lead: "row", // the side that stands left in the head view and downwards in the matrix
+  lead: "row", // the side that stands left among the lines and downwards in the matrix
   search: "",
   pinned: null, // { side, index } of a token
   fit: false,
@@ -128,7 +137,7 @@ export function layerText(number) {
 function headsText() {
   if (view().rollout) return "";
   if (isRemoved(state.layer, leadingHead())) return " · every head removed";
-  const places = state.tab === "head" ? shownHeads().map(({ head }) => head) : [leadingHead()];
+  const places = state.tab === "lines" ? shownHeads().map(({ head }) => head) : [leadingHead()];
   return ` · head${places.length > 1 ? "s" : ""} ${places.map((place) => view().heads[place]).join(", ")}`;
 }
 

@@ -155,7 +155,7 @@ def _lens(network: Any, tokenizer: Any, states: dict[str, list[Tensor]], labels:
     with torch.inference_mode():
         ids, chances = (found[:, :, 0].cpu().numpy() for found in lens(stack, read, 1))
     cells = [tokens_of(tokenizer, row) for row in ids.tolist()]
-    note = "The likeliest word that each layer's vector would give if it were the last; the darker, the surer."
+    note = "The likeliest word that each layer's vector would give if it were the last; the stronger its colour, the surer."
     return [Grid("Logit lens", cells, _depths(stack), labels(last)[1], chances, note=note, numbers=chances)]
 
 
@@ -192,7 +192,7 @@ def _heads(view: View) -> Grid:
         "nearly even, at one place is at some one token each time, in order if that moves on with the text, and mixed "
         "none of these."
     )
-    return Grid(f"Heads of {view.title}", cells, rows, columns, np.array(shades), note=note)
+    return Grid(f"Statistics of {view.title}", cells, rows, columns, np.array(shades), note=note)
 
 
 def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
@@ -205,7 +205,7 @@ def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
     if show == "rollout":
         rolled = inside.rollout(kind)
         return [of_numbers(rolled.title, rolled.weights[-1, 0], rolled.rows, rolled.columns)]
-    titles = {"lens": "Logit lens", "norms": "Residual norms", "heads": f"Heads of {view.title if kind else ''}"}
+    titles = {"lens": "Logit lens", "norms": "Residual norms", "heads": f"Statistics of {view.title if kind else ''}"}
     found = [grid for grid in inside.grids if grid.title.startswith(titles[show])]
     if not found:
         raise ConfigError("this model has no logit lens: it predicts no words")

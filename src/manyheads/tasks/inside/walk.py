@@ -36,7 +36,7 @@ POSITIONS = {
 }
 NO_POSITIONS = "Nothing says where a token stands: this model has no positions."
 SEGMENTS = "A learned vector of its segment and one of its position are added to each token; then all is normalised."
-MULTI_HEAD = "MultiHead(Q, K, V) = Concat(head_1, …, head_h) W_O, and each head is softmax(q kᵀ / √d) v."
+MULTI_HEAD = "MultiHead(Q, K, V) = Concat(head_0, …, head_h−1) W_O, and each head is softmax(q kᵀ / √d) v."
 OTHER_ATTENTION = "Attention of this block that is not the chosen one, in one step."
 FEEDFORWARD = "A small network changes each token's vector by itself; nothing passes from token to token."
 LAST_NORM = "Pre-norm leaves the sums as they are, so that one more norm ends the stack."

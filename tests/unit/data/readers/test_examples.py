@@ -255,10 +255,17 @@ def test_folders_of_glue_are_read_as_they_are(data_set, task, form, train, dev):
         read_examples(folder / "test.tsv.gz")
 
 
-def test_only_the_part_that_is_there_is_read(data_set):
+GLUE_COLUMNS = {"CoLA": ("4", "2"), "MRPC": ("#1 String", "#2 String", "Quality")}
+GLUE_COLUMNS["STS-B"] = ("sentence1", "sentence2", "score")
+
+
+def test_only_the_part_that_is_there_is_read_and_named_columns_are_those_found(data_set):
     assert len(read_examples(data_set("glue") / "QNLI", part="dev").examples) == 5463
     with pytest.raises(DataError, match=r"no train\.tsv.* but dev\.tsv\.gz"):
         read_examples(data_set("glue") / "QNLI")
+    for task, columns in GLUE_COLUMNS.items():
+        one, other = (read_examples(data_set("glue") / task / "dev.tsv.gz", each) for each in (columns, ()))
+        assert (one.form, one.examples) == (other.form, other.examples)
 
 
 def test_the_two_copies_of_sts_agree(data_set):

@@ -1,4 +1,4 @@
-/** The head view: two columns of tokens, with lines between them as opaque as their weights. */
+/** The lines: two columns of tokens, with lines between them as opaque as their weights. */
 
 import { colourOf } from "manyheads/colours";
 import { drawLines, strongestLines } from "manyheads/lines";
@@ -7,15 +7,17 @@ import { change, foundOn, shownHeads, state, view, whenChanged } from "manyheads
 import { named, otherSide, titleOf, tokensOf } from "manyheads/state";
 import { digits, element, fresh, rove, shown } from "manyheads/tokens";
 
-const ROW = 28;
+const ROWS = [28, 44]; // the least height of a token’s row, and the most where there is room
 const TITLE = 30; // the height of the line above the columns
+const AROUND = 500; // what stands above and below the columns
 const TALLEST = 40; // as many tokens as are shown without a window of their own, which scrolls
 const APART = 4; // between the lines of two heads that have the same ends
 const narrow = window.matchMedia("(max-width: 640px)");
 const columns = document.getElementById("columns");
 const lists = [document.getElementById("left"), document.getElementById("right")];
 const canvas = document.getElementById("lines");
-const note = document.getElementById("head-note");
+const note = document.getElementById("lines-note");
+let row = ROWS[0];
 let layer = null;
 let heads = []; // those shown, in the order of their numbers
 let drawn = { lines: [], all: 0, strongest: 0, weakest: 0 };
@@ -23,12 +25,12 @@ let unpointed = null; // the lines that are drawn while no token is pointed at, 
 let pointed = null; // the token under the pointer or the keyboard's focus
 
 /** Makes the view, and keeps it as the choice is. */
-export function makeHead() {
-  columns.style.setProperty("--row", `${ROW}px`);
+export function makeColumns() {
   columns.style.setProperty("--title", `${TITLE}px`);
   for (const list of lists) listen(list);
   columns.addEventListener("scroll", () => requestAnimationFrame(draw));
-  new ResizeObserver(() => requestAnimationFrame(draw)).observe(columns);
+  new ResizeObserver(() => requestAnimationFrame(fit)).observe(columns);
+  window.addEventListener("resize", () => requestAnimationFrame(fit));
   whenChanged((names) => {
     if (names.has("view") || names.has("lead")) {
       pointed = null;
@@ -36,7 +38,7 @@ export function makeHead() {
     }
     if (names.has("search") || names.has("view") || names.has("lead")) markFound();
   });
-  followLayer("head", columns, (read) => {
+  followLayer("lines", columns, (read) => {
     layer = read;
     if (layer) heads = shownHeads(); // else those of the lines that are still drawn
     unpointed = null;
@@ -89,6 +91,16 @@ function fill() {
   });
   columns.classList.toggle("long", Math.max(view().rows.length, view().columns.length) > TALLEST);
   columns.scrollTop = 0;
+  fit();
+}
+
+/** Rows as high as the window has room for. */
+function fit() {
+  const tokens = Math.max(view().rows.length, view().columns.length);
+  const room = (window.innerHeight - AROUND) / tokens;
+  row = Math.round(Math.min(ROWS[1], Math.max(ROWS[0], room)));
+  columns.style.setProperty("--row", `${row}px`);
+  draw();
 }
 
 function markFound() {
@@ -103,7 +115,7 @@ function markFound() {
 
 function show() {
   if (!layer) return;
-  columns.style.setProperty("--numbers", numbers());
+  columns.style.setProperty("--numbers", mostNumbers());
   const token = pointed ?? state.pinned;
   drawn = token ? strongestLines(layer, heads, { [token.side]: new Set([token.index]) }) : linesUnpointed();
   for (const list of lists) showNumbers(list, token);
@@ -134,9 +146,14 @@ function showNumbers(list, token) {
   });
 }
 
+/** How many have room beside a token, which is kept for them so that no column moves. */
+function mostNumbers() {
+  return Math.min(narrow.matches ? 1 : 3, view().heads.length);
+}
+
 /** How many numbers stand beside a token: one for each head, or where there is no room for so many their mean. */
 function numbers() {
-  return heads.length <= (narrow.matches ? 1 : 3) ? heads.length : 1;
+  return heads.length <= mostNumbers() ? heads.length : 1;
 }
 
 function numbersOf(token, index) {
@@ -171,18 +188,18 @@ function noteOf(token) {
 /** Draws what can be seen of the lines; the canvas is as high as the window on the columns, not as the columns. */
 function draw() {
   if (columns.offsetParent === null) return;
-  const longest = Math.max(...lists.map((list) => list.children.length)) * ROW;
+  const longest = Math.max(...lists.map((list) => list.children.length)) * row;
   const height = Math.min(columns.clientHeight - TITLE, longest);
   canvas.style.height = `${height}px`;
   const width = canvas.clientWidth;
   const context = fresh(canvas, width, height);
-  const from = (index) => (index + 0.5) * ROW - columns.scrollTop;
+  const from = (index) => (index + 0.5) * row - columns.scrollTop;
   const [left, right] = lists.map((list) => (line) => from(line[list.dataset.side]));
   drawLines(context, width, height, drawn, left, right, colourOf, offsets());
 }
 
 /** How far below the middle of its tokens the lines of a head lie, by the place of its colour. */
 function offsets() {
-  const gap = Math.min(APART, (0.75 * ROW) / heads.length);
+  const gap = Math.min(APART, (0.75 * row) / heads.length);
   return Object.fromEntries(heads.map(({ slot }, place) => [slot, (place - (heads.length - 1) / 2) * gap]));
 }
