@@ -89,12 +89,12 @@ def test_an_unknown_type_is_told_the_known_ones(copied):
     for kinds, sentence in {
         (Transformer,): "type t5; translators are of type marian or manyheads-transformer",
         LANGUAGE: "language models are of type gpt2, openai-gpt, manyheads-gpt, llama or manyheads-llama",
-        ENCODERS: "models are of type bert",
+        ENCODERS: "models are of type bert or manyheads-bert",
         (Bert,): "holds a model of type t5; encoders are of type bert",
         (BertClassifier,): "classifiers are of type bert",
         (BertAnswerer,): "question answerers are of type bert",
         (GPT, BertTagger): "models are of type gpt2, openai-gpt, manyheads-gpt, bert or manyheads-bert",
-        None: "models are of type marian, manyheads-transformer, gpt2, .* or bert",
+        None: "models are of type marian, manyheads-transformer, gpt2, .*, bert or manyheads-bert",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
             load_model(directory, kinds)
