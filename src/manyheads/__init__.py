@@ -1,4 +1,17 @@
-"""manyheads: one attention, every Transformer."""
+"""manyheads: one attention, every Transformer.
+
+A trained model is opened from its directory, a run or a checkpoint of transformers, and called:
+
+    from manyheads import Translator
+
+    translator = Translator.load("runs/mine")
+    translator.translate(["the cat danced"])
+
+Translator, LanguageModel, Classifier, Tagger, Embedder, Filler and Answerer are such models, ready to use;
+look_inside and walk_through show what they do with a text; recorded_attention and heads_off are for any model.
+Transformer, GPT, Llama and Bert are the models themselves, from their …Config, and MultiHeadAttention, Cache,
+FeedForward, Rotary and the other positions what they are made of. help(manyheads.Translator) says more of each.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -68,6 +81,10 @@ _PLACES = {
     "manyheads.text.tokenizer": ("Tokenizer",),
 }
 __all__ = sorted(name for names in _PLACES.values() for name in names)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str):

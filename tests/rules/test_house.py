@@ -67,8 +67,13 @@ def test_importing_the_package_imports_no_torch_and_its_names_resolve():
 import sys
 import manyheads
 assert "torch" not in sys.modules
+assert dir(manyheads) == sorted([*manyheads.__all__, "__version__"])
 for name in manyheads.__all__:
     assert getattr(manyheads, name).__name__ == name
+    assert name.endswith("Config") or getattr(manyheads, name).__doc__
+import pydoc
+shown = pydoc.render_doc(manyheads, renderer=pydoc.plaintext)
+assert all(name in shown for name in ("Translator", "look_inside", "generate(self, prompt: str = ''"))
 from manyheads import *
 assert "torch" in sys.modules
 try:

@@ -1,9 +1,25 @@
-"""The model card: README.md of a model directory, with front matter that model hubs read."""
+"""The model card: README.md of a model directory, with front matter that model hubs read; and a model in a line."""
 
 from typing import Any
 
 import manyheads
 from manyheads.core.configs import to_toml
+
+
+def in_a_line(predictor: Any) -> str:
+    """What is ready to use: its model with its sizes and labels, where it is and what it was loaded from."""
+    model, config, names = predictor.model, predictor.model.config, getattr(predictor, "names", ())
+    layers = f"{config.layers}+{getattr(config, 'decoder_layers', None) or config.layers}"
+    parts = [
+        type(model).__name__,
+        f"{layers if hasattr(config, 'decoder_layers') else config.layers} layers of width {config.width}",
+        f"{sum(each.numel() for each in model.parameters()):,} parameters",
+        f"{config.vocabulary:,} tokens",
+        *([f"labels {', '.join(names)}"] if names else []),
+        f"on {predictor.device}",
+        *([f"from {predictor.path}"] if predictor.path else []),
+    ]
+    return f"{type(predictor).__name__}({', '.join(parts)})"
 
 
 def model_card(

@@ -295,6 +295,11 @@ class Predictor:
         self.path: Path | None = None
         """The directory that it was loaded from."""
 
+    def __repr__(self) -> str:
+        from manyheads.tasks.card import in_a_line
+
+        return in_a_line(self)
+
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> Self:
         """Opens a run directory, a model directory of ours, or one of transformers as it is."""

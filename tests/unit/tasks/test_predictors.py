@@ -14,7 +14,7 @@ from manyheads.tasks.inside.look import look_inside
 from manyheads.tasks.inside.walk import walk_through
 from manyheads.tasks.similarity.use import score_pairs
 from manyheads.tasks.translate.use import Translator, score
-from tests.unit.tasks.tiny import PREDICTORS, ready
+from tests.unit.tasks.tiny import PREDICTORS, made, ready
 
 TEXTS = ["the cat", "a", "the dog danced under a table", "", "sleeps", "the table sleeps", "the cat"]
 HIDDEN = ["the [MASK] danced", "[MASK]", "a cat [MASK] and [MASK]", "[MASK] dog", "the table danced [MASK]"]
@@ -143,3 +143,14 @@ def test_whatever_else_takes_texts_refuses_what_is_none(ask):
     for wrong in (3, ["the cat"]):
         with pytest.raises(ConfigError, match="takes"):
             ask(wrong)
+
+
+@every
+def test_what_it_is_is_told_in_a_line(models, name):
+    told, kind = repr(PREDICTORS[name].load(models[name], device="cpu")), PREDICTORS[name].__name__
+    assert told.startswith(
+        f"{kind}({type(made(name)).__name__}, {'2+3' if name == 'translator' else 2} layers of width "
+    )
+    labels = "labels bad, so so, good, " if getattr(ready(name), "names", ()) else ""
+    assert told.endswith(f" tokens, {labels}on cpu, from {models[name]})")
+    assert repr(ready(name)).endswith("on cpu)")
