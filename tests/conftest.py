@@ -8,9 +8,10 @@ import pytest
 import torch
 from hypothesis import settings
 
-# A job that a shell starts in the background ignores Ctrl-C, and so would all that it starts.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A job that a shell starts in the background ignores Ctrl-C, one by nohup a hang-up, and so would all that they start.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 settings.register_profile("a loaded machine is no fault", deadline=None)
 settings.load_profile("a loaded machine is no fault")
 

@@ -199,7 +199,7 @@ def test_of_a_translator_one_of_three_and_the_norms_of_its_stack(young, folder, 
     typed_well(*look)
     assert f"young: {title}, layer 1, mean of 2 heads" in words_in(folder / "a.svg")
     out, _ = typed_well(*look, "--show", "heads")
-    assert [line for line in out if line.startswith("Heads of")] == [f"Statistics of {title}"]
+    assert [line for line in out if line.startswith("Statistics of")] == [f"Statistics of {title}"]
     out, _ = typed_well(*look, "--show", "norms")
     assert [line for line in out if line.startswith("Residual")] == [f"Residual norms of the {stack}"]
     assert f"young: residual norms of the {stack}" in words_in(folder / "a.svg")

@@ -394,14 +394,14 @@ def maskless(folder) -> Path:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("--text no.txt", "no.txt is not there, neither as a file or folder nor as a pattern"),
+        ("--text no.txt", "no.txt is not there; check the path"),
         ("--text good.txt no*.txt", "no*.txt is not there"),
         ("--text good.txt --valid no.txt", "no.txt is not there"),
         ("--text good.txt --valid unknown.txt", "unknown to the tokenizer"),
         ("--text good.txt --valid one.txt", f"of the text to validate {NO_PAIRS}"),
         ("--text few.txt", f"of the text to validate {NO_PAIRS}"),
         ("--text single.jsonl", f"of the text to train {NO_PAIRS}"),
-        ("--valid good.txt", "data.valid is given without data.text"),
+        ("--valid good.txt", "--valid is given without --text"),
         ("--text e.txt", "there is no text in e.txt"),
         ("--text lines.jsonl", "lines.jsonl, line 1: no field 'text'; its fields are n, body"),
         ("--text s.txt", "of 1 sentences none can be held out for validation"),

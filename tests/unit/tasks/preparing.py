@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from manyheads.core.configs import to_toml
 from manyheads.tasks import run as runs
 from manyheads.tasks.task import Task, task_of
 
@@ -17,4 +18,5 @@ def prepared(name: str, data: Any, context: int, run: Path, tokenizer: Any = Non
     task = kind(recipe)
     run.mkdir(parents=True, exist_ok=True)
     runs.prepare(task, run, tokenizer)
+    runs._write_recipe(run, to_toml(recipe))
     return task
