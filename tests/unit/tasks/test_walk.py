@@ -149,12 +149,15 @@ def test_heads_keep_their_numbers_when_others_are_removed(exact):
     assert "others were removed" in refused(task, head=0)
 
 
-def test_a_bert_recomposes(exact):
-    task = ready("masked")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bert_recomposes(exact, kind):
+    task = ready("masked", width=24, positions=positions(kind, 31))
     walk = walk_through(task, "the [MASK] danced under a table", layer=1, head=1)
     recomposes(task, walk, "self", 1, 1)
     first = sections(walk, "Embeddings")[0]
-    close(first["sum"], first["embeddings"] + first["segments"] + first["positions"])
+    added = first.get("positions", np.zeros(()))
+    assert bool(added.any()) == (kind in ("sinusoidal", "learned")) == ("P[position]" in walk.text())
+    close(first["sum"], first["embeddings"] + first["segments"] + added)
     close(first["normalised"], applied(task.model.body.norm, first["sum"]))
     start = sections(walk_through(task, "the [MASK] danced under a table"), "Layer")[0]["input"]
     close(start, first["normalised"])

@@ -35,7 +35,7 @@ POSITIONS = {
     Alibi: "Nothing is added here: each attention takes a penalty that grows with the distance off its scores.",
 }
 NO_POSITIONS = "Nothing says where a token stands: this model has no positions."
-SEGMENTS = "A learned vector of its segment and one of its position are added to each token; then all is normalised."
+SEGMENTS = " A learned vector of its segment is added to each token, and the sum is normalised."
 MULTI_HEAD = "MultiHead(Q, K, V) = Concat(head_0, …, head_h−1) W_O, and each head is softmax(q kᵀ / √d) v."
 OTHER_ATTENTION = "Attention of this block that is not the chosen one, in one step."
 FEEDFORWARD = "A small network changes each token's vector by itself; nothing passes from token to token."
@@ -140,13 +140,14 @@ class _Walker:
             rows.append((self._matrix("positions", added, "P[position]", "The same for every text."),))
         if segments:
             norm = self.trace.of(stack.norm)[0]
-            rows.append((self._matrix("sum", norm.given, "E[id] + S[segment] + P[position]"),))
+            formula = "E[id] + S[segment]" + " + P[position]" * adds
+            rows.append((self._matrix("sum", norm.given, formula),))
             rows.append((self._matrix("normalised", norm.gave, f"{_norm_name(norm.module)}(sum)"),))
         elif adds:
             first = self.trace.of(stack.blocks[0])[0].given
             rows.append((self._matrix("sum", first, "embeddings + positions", "What the first layer reads."),))
         text = next((said for kind, said in POSITIONS.items() if isinstance(positions, kind)), NO_POSITIONS)
-        return Section("Embeddings and positions", SEGMENTS if segments else text, rows)
+        return Section("Embeddings and positions", text + SEGMENTS * segments, rows)
 
     def _block(self) -> list[Section]:
         """A section for each sub-layer of the block, in the order in which they are called."""
