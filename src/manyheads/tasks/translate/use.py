@@ -16,7 +16,7 @@ from manyheads.core.grouping import grouped
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
-from manyheads.generate.beam import beam_search, length_penalty
+from manyheads.generate.beam import beam_search, length_penalty, refuse_wide
 from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps, refuse_many_rows
 from manyheads.look.grid import Grid
@@ -179,6 +179,7 @@ def decode_all(
     most = config.positions.length if config.positions.kind == "learned" else sys.maxsize
     special = SpecialIds(stop=config.end, banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
+    refuse_wide(beam)
     refuse_many_rows(model, beam, max(map(len, rows), default=0) + EXTRA_TOKENS, beam)
     with torch.inference_mode():
         # What a row takes: itself, and its translations as they may become.
