@@ -7,7 +7,6 @@ from manyheads.core.errors import ConfigError
 from manyheads.generate.steps import Hypothesis, SpecialIds, Steps, refuse_undefined
 from manyheads.ops.sampling import best_allowed
 
-
 WIDEST = 10_000  # beams; a search of more would not end in any time that a person waits
 
 
