@@ -3,8 +3,17 @@
 import torch
 from torch import Tensor
 
+from manyheads.core.errors import ConfigError
 from manyheads.generate.steps import DONE, Hypothesis, SpecialIds, Steps, refuse_undefined
 from manyheads.ops.sampling import best_allowed
+
+WIDEST = 10_000  # beams; a search of more would not end in any time that a person waits
+
+
+def refuse_wide(beams: int) -> None:
+    """A beam has a stated width at most."""
+    if beams > WIDEST:
+        raise ConfigError(f"a beam of {beams:,} is asked for; it can be at most {WIDEST:,}")
 
 
 def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:

@@ -14,6 +14,7 @@ from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.steps import CachedSteps, SpecialIds, Steps, WholeSteps
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
+from manyheads.ops import device
 from manyheads.tasks.translate.use import decode_all
 
 PAD, END = 0, 1
@@ -321,8 +322,11 @@ def test_logits_that_are_no_numbers_are_a_sentence(search):
         run(Broken)
 
 
-def test_more_beams_than_memory_holds_are_refused():
+def test_more_beams_than_memory_holds_or_anybody_waits_for_are_refused(monkeypatch):
     model = Transformer(TransformerConfig(vocabulary=31, width=12, layers=1, heads=3, inner=17)).eval()
-    with pytest.raises(ConfigError, match=r"10,000,000 texts at once need about .* TB of memory, but .* room for \d"):
-        decode_all(model, [[5, 6, END]], beam=10_000_000)
+    with pytest.raises(ConfigError, match="a beam of 1,000,000 is asked for; it can be at most 10,000"):
+        decode_all(model, [[5, 6, END]], beam=1_000_000)
+    monkeypatch.setattr(device, "free_memory", lambda where: 10**8)
+    with pytest.raises(ConfigError, match=r"10,000 texts at once need .* room for \d"):
+        decode_all(model, [[5, 6, END]], beam=10_000)
     assert decode_all(model, [[5, 6, END]], beam=3)

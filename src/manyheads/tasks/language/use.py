@@ -10,7 +10,7 @@ from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.documents import Piece, find_texts, read_documents
-from manyheads.generate.beam import beam_search
+from manyheads.generate.beam import beam_search, refuse_wide
 from manyheads.generate.greedy import decoded, greedy
 from manyheads.generate.prompts import PromptSteps, prompt_steps
 from manyheads.generate.sample import Sampler, Sampling
@@ -217,6 +217,7 @@ class LanguageModel(Predictor):
         """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""
         if beam < 1 or tokens < 1:
             raise ConfigError(f"a beam of {beam} and {tokens} tokens are asked for; both must be at least 1")
+        refuse_wide(beam)
         self._refuse_many(beam, tokens)
         found: list[Hypothesis] = []
         with torch.inference_mode():

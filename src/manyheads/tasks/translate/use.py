@@ -20,7 +20,7 @@ from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
 from manyheads.data.sentences import parts_that_fit
-from manyheads.generate.beam import beam_search, length_penalty
+from manyheads.generate.beam import beam_search, length_penalty, refuse_wide
 from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps, refuse_many_rows
 from manyheads.look.grid import Grid
@@ -224,6 +224,7 @@ def decode_all(
     most = _most_tokens(config)
     special = SpecialIds(stop_ids=(config.end, *config.other_ends), banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
+    refuse_wide(beam)
     refuse_many_rows(model, beam, max(map(len, rows), default=0) + EXTRA_TOKENS, beam)
     with torch.inference_mode():
         # What a row takes: itself, and its translations as they may become.
