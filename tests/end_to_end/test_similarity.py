@@ -191,11 +191,11 @@ def test_what_cannot_be_embedded_is_one_sentence(models, run, tmp_path, flags, s
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("column.tsv", "column.tsv, line 43: 1 columns"),
+        ("column.tsv", "column.tsv, line 43: 1 column"),
         ("number.tsv", "number.tsv, line 2: 'high' is not a number"),
         ("below.tsv", "below.tsv, line 2: the score is -1"),
         ("scored.tsv --columns sentence1 sentence2 stars", "'stars'"),
-        ("pairs.tsv --pooling sum", "data.pooling is 'sum'; it can be mean, cls, max"),
+        ("pairs.tsv --pooling sum", "--pooling is 'sum'; it can be mean, cls, max"),
         ("pairs.tsv --model {models}/gpt", "holds a language model (gpt2)"),
         ("pairs.tsv --set train.best_by=spearman", "use accuracy or loss"),
         ("pairs.tsv --set data.examples=1", "data.examples is 1"),

@@ -26,7 +26,8 @@ from manyheads.tasks.inside.conclusions import GIVES, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, outputs_of
-from manyheads.tasks.task import Scores, listed
+from manyheads.tasks.metrics import Scores
+from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 COMPARED = 20  # stretches, the best of a context, which probabilities are shared among

@@ -23,7 +23,8 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor
 from manyheads.tasks.masked.data import longest_sentence
 from manyheads.tasks.masked.recipe import Evaluation
-from manyheads.tasks.task import Scores, listed
+from manyheads.tasks.metrics import Scores
+from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 ROWS = 32  # of a text that is scored, in one batch

@@ -21,9 +21,9 @@ from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, example_files, outputs_of
-from manyheads.tasks.metrics import NumberScores, number_scores, number_table
+from manyheads.tasks.metrics import NumberScores, Scores, number_scores, number_table
 from manyheads.tasks.similarity.recipe import Evaluation
-from manyheads.tasks.task import Scores, listed
+from manyheads.tasks.task import listed
 from manyheads.text.encoder import EncoderTokenizer
 
 TEXTS_AT_ONCE = 8_192
