@@ -105,7 +105,7 @@ def test_the_sample_corpus_chooses_on_one_set_and_scores_on_another(run, monkeyp
         ([" "], "the sentence is empty; give one to align"),
         (["the cat", " "], "the translation is empty; give one, or leave it away, and the model translates"),
         (["--pairs", "in.tsv", "--gold", "unsure"], "unsure has no sure link, such as 0-0, to score against"),
-        (["--pairs", "in.tsv", "--gold", "short.de"], "short.de has 1 lines for 4 sentence pairs"),
+        (["--pairs", "in.tsv", "--gold", "short.de"], "short.de has 1 line for 4 sentence pairs"),
         (["--pairs", "in.tsv", "--gold", "bad"], "bad, line 3: '0:0' is no link"),
         (["--pairs", "in.tsv", "--gold", "far"], "far, line 1: 7-0 links source word 7, but the source has 7 words"),
     ],

@@ -95,7 +95,7 @@ def test_dropped_pairs_are_counted(corpus, tmp_path):
     files = ["--source", tmp_path / "t.en", "--target", tmp_path / "t.de"]
     result = trained(tmp_path / "run", *files, "--set", "data.longest=40", steps=1)
     assert "95 training pairs, 2 validation pairs" in result.err
-    assert "dropped: 1 pairs with a side over 40 tokens (data.longest), 2 with an empty side" in result.err
+    assert "dropped: 1 pair with a side over 40 tokens (data.longest), 2 with an empty side" in result.err
 
 
 def test_every_kind_of_model_trains_and_loads_back(files, tmp_path):
@@ -309,7 +309,7 @@ GOOD = "--source g.en --target g.de"
         ("--source no.en --target g.de", "no.en is not there"),
         ("--source g.en", "1 file in --source, 0 in --target"),
         ("--source g.en --set data.target=[] data.source=['g.en']", "1 file in data.source, 0 in data.target"),
-        ("--pairs b.tsv", "b.tsv, line 61: 1 columns"),
+        ("--pairs b.tsv", "b.tsv, line 61: 1 column"),
         ("--pairs b.jsonl", "b.jsonl, line 61"),
         ("--pairs c.jsonl", "c.jsonl, line 1: no field 'target'"),
         ("--pairs b.tsv.gz", "b.tsv.gz cannot be read"),
@@ -429,9 +429,9 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
     for arguments, sentence in (
         (["evaluate", run], "nothing to score a translator on: give --source and --target, or --pairs"),
         (["evaluate", run, "--source", corpus / "valid.en", "--target", corpus / "train.de"], "25 lines"),
-        (["evaluate", run, "--source", corpus / "valid.en"], "1 source files but 0 target files"),
+        (["evaluate", run, "--source", corpus / "valid.en"], "1 source file but 0 target files"),
         (["evaluate", run, "--text", corpus / "valid.en"], "is a translator, which is not scored with --text"),
-        (["evaluate", run, "--target", corpus / "valid.de"], "0 source files but 1 target files"),
+        (["evaluate", run, "--target", corpus / "valid.de"], "0 source files but 1 target file"),
         (["translate", run, "--beam", 0], "the beam must be at least 1"),
         (["prove-resume", run / "nowhere.toml"], "does not exist; give a recipe in TOML or a run directory"),
         (["prove-resume", run, "--steps", 1], "use at least 3"),

@@ -197,7 +197,7 @@ def test_pairs_too_long_for_the_context_are_counted(tmp_path):
     (tmp_path / "p.tsv").write_text("a\tb\n" * 100 + "long " * 40 + "\tb\n" + "\tb\n", encoding="utf-8")
     result = learned(tmp_path / "run", "--pairs", tmp_path / "p.tsv", steps=1)
     assert "98 training pairs" in result.err  # one in 50 was held out
-    assert "dropped: 1 pairs with a side over 7 tokens (half of model.context), 1 with an empty side" in result.err
+    assert "dropped: 1 pair with a side over 7 tokens (half of model.context), 1 with an empty side" in result.err
 
 
 # What a model owes
@@ -485,7 +485,7 @@ WRONG_FILES = {
         ("--text g.txt --valid e.txt", "there is no text in e.txt"),
         ("--valid g.txt", "--valid is given without --text"),
         ("--pairs q.tsv", "no validation pairs; give them with"),
-        ("--pairs r.tsv", "r.tsv, line 61: 1 columns"),
+        ("--pairs r.tsv", "r.tsv, line 61: 1 column"),
         ("--pairs p.tsv --set data.learn=source", "data.learn is 'source'; it can be target or all"),
         ("--text g.txt --preset gpt9", "there is no preset gpt9; there are transformer_decoder, gpt1, gpt2_tiny"),
         ("--text g.txt --set train.best_by=bleu", "train.best_by is bleu"),

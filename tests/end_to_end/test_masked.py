@@ -404,7 +404,7 @@ def maskless(folder) -> Path:
         ("--valid good.txt", "--valid is given without --text"),
         ("--text e.txt", "there is no text in e.txt"),
         ("--text lines.jsonl", "lines.jsonl, line 1: no field 'text'; its fields are n, body"),
-        ("--text s.txt", "of 1 sentences none can be held out for validation"),
+        ("--text s.txt", "of 1 sentence none can be held out for validation"),
         ("--text good.txt --tokenizer {maskless}", "maskless has no [MASK], which a word is hidden"),
         ("--text good.txt --set model.context=4", "model.context is 4, which leaves no place for two texts"),
         ("--text good.txt --set train.best_by=bleu", "use loss or accuracy"),

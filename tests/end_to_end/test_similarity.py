@@ -187,7 +187,7 @@ def test_what_cannot_be_embedded_is_one_sentence(models, run, tmp_path, flags, s
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("column.tsv", "column.tsv, line 43: 1 columns"),
+        ("column.tsv", "column.tsv, line 43: 1 column"),
         ("number.tsv", "number.tsv, line 2: 'high' is not a number"),
         ("below.tsv", "below.tsv, line 2: the score is -1"),
         ("scored.tsv --columns sentence1 sentence2 stars", "'stars'"),

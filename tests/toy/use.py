@@ -1,7 +1,8 @@
 """Lines in, reversed lines out."""
 
 from manyheads.models.transformer import Transformer
-from manyheads.tasks.task import Predictor, Scores
+from manyheads.tasks.metrics import Scores
+from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.use import decode_all
 from toy.data import read_pairs

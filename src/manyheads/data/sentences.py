@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import counted
 from manyheads.data.ragged import Encoder, Ragged, Store, Told, id_type, nobody, store_written
 from manyheads.data.readers.documents import Piece
 
@@ -100,7 +101,7 @@ def split(store: Store, fraction: float, most_tokens: int) -> tuple[Store, Store
     """
     count, begin, documents = len(store), store["ids"].offsets, document_bounds(store)
     if count < 2:
-        raise DataError(f"of {count} sentences none can be held out for validation; give more text")
+        raise DataError(f"of {counted(count, 'sentence')} none can be held out for validation; give more text")
     held = min(max(int(count * fraction), 1), count - 1)
     few_tokens = np.searchsorted(begin, begin[-1] - most_tokens)
     earliest = min(max(int(few_tokens), count - 2 * held), count - 1)

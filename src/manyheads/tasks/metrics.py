@@ -8,12 +8,24 @@ from typing import Any
 import numpy as np
 
 from manyheads.core.errors import DataError, MissingExtra
+from manyheads.core.words import counted
 
 BINS = 15  # of confidence, as Guo et al. (2017) count them
 PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
 AVERAGES = ("micro avg", "macro avg", "weighted avg")  # seqeval's rows that are of no type
 NAME_WIDTH = 20  # letters of a label in a table
 TABLE_WIDTH = 100  # letters of a line above which the columns of a confusion matrix are numbered, not named
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good a model is: numbers by their names, and the same as a table to print."""
+
+    numbers: dict[str, Any]
+    table: str
+
+    def __str__(self) -> str:
+        return self.table
 
 
 @dataclass(frozen=True)
@@ -130,7 +142,7 @@ def number_scores(predicted: Sequence[float] | np.ndarray, truth: Sequence[float
     found, right = np.asarray(predicted, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if found.ndim != 1 or found.shape != right.shape:
         raise DataError(
-            f"there are {found.size} numbers predicted for {right.size} examples; there must be one for each"
+            f"there are {found.size} numbers predicted for {counted(right.size, 'example')}; there must be one for each"
         )
     if not len(right):
         raise DataError("there is no example to score")
@@ -203,7 +215,7 @@ def _entity_labels(sentences: list[list[str]]) -> list[list[str]]:
 def label_table(scores: LabelScores, names: Sequence[str]) -> str:
     """The scores as lines to print: the numbers, the confusion matrix, and accuracy by confidence."""
     lines = [
-        f"accuracy            {100 * scores.accuracy:10.2f} %   of {scores.examples:,} examples",
+        f"accuracy            {100 * scores.accuracy:10.2f} %   of {counted(scores.examples, 'example')}",
         f"F1                  {100 * scores.f1:10.2f} %   {'' if len(names) != 2 else 'of '}{scores.f1_of}",
         f"Matthews correlation{scores.matthews:10.4f}     1 is perfect, 0 is chance",
         f"calibration error   {100 * scores.calibration_error:10.2f} %   expected, over {BINS} bins of confidence",
@@ -248,7 +260,7 @@ def _short(name: str) -> str:
 def number_table(scores: NumberScores, *, error: bool = True) -> str:
     """The scores as lines to print, the error only where both numbers are on one scale."""
     lines = [
-        f"Pearson correlation {scores.pearson:10.4f}   of {scores.examples:,} examples",
+        f"Pearson correlation {scores.pearson:10.4f}   of {counted(scores.examples, 'example')}",
         f"Spearman correlation{scores.spearman:10.4f}   of their ranks",
     ]
     return "\n".join([*lines, f"mean squared error  {scores.mean_squared_error:10.4f}"] if error else lines)
@@ -257,8 +269,8 @@ def number_table(scores: NumberScores, *, error: bool = True) -> str:
 def entity_table(scores: EntityScores) -> str:
     """The scores as lines to print, with one for each type of entity."""
     lines = [
-        f"accuracy            {100 * scores.accuracy:10.2f} %   of {scores.words:,} words "
-        f"in {scores.sentences:,} sentences"
+        f"accuracy            {100 * scores.accuracy:10.2f} %   of {counted(scores.words, 'word')} "
+        f"in {counted(scores.sentences, 'sentence')}"
     ]
     if scores.precision is None or scores.recall is None or scores.f1 is None:
         return lines[0]

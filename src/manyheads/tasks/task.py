@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from manyheads.look.walk import Section
     from manyheads.tasks.inside.forward import ForwardPass
     from manyheads.tasks.inside.importance import Measure
+    from manyheads.tasks.metrics import Scores
     from manyheads.tasks.proofs.selfcheck import Finding
     from manyheads.train.objectives import Loss
 
@@ -257,17 +258,6 @@ class Task:
         save_model(self.run / "model", model, self.processor, self.card(which, scores))
 
 
-@dataclass(frozen=True)
-class Scores:
-    """How good a model is: numbers by their names, and the same as a table to print."""
-
-    numbers: dict[str, Any]
-    table: str
-
-    def __str__(self) -> str:
-        return self.table
-
-
 class Predictor:
     """A trained model with its processor, ready to use: what a user calls, and what others look into it by.
 
@@ -317,7 +307,7 @@ class Predictor:
             raise ConfigError(f"there is nothing to score {self.what} on: give {flags}")
         return files
 
-    def evaluate(self, asked: Any) -> Scores:
+    def evaluate(self, asked: Any) -> "Scores":
         """How good it is; `asked` is what `scored_on` says."""
         raise ConfigError(f"{self.what} is not evaluated by this command")
 
@@ -379,7 +369,7 @@ def open_predictor(path: str | Path, *, device: str = "auto") -> Predictor:
     return kind.load(path, device=device, **kind.exact)
 
 
-def evaluate(path: str | Path, given: dict[str, Any], *, device: str = "auto") -> Scores:
+def evaluate(path: str | Path, given: dict[str, Any], *, device: str = "auto") -> "Scores":
     """The scores of the model in a directory; `given` are fields of what it is `scored_on`."""
     asked = evaluation(predictor_of(path), given, str(path))
     return open_predictor(path, device=device).evaluate(asked)

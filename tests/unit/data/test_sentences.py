@@ -174,5 +174,5 @@ def test_sentences_are_held_out_where_documents_are_few_or_too_long():
         assert len(split(store, 0.1, 0)[1]) == len(split(store, 0.001, 1000)[1]) == 1
     train, valid = split(numbered(2), 0.9, 1000)
     assert (len(train), len(valid)) == (1, 1)
-    with pytest.raises(DataError, match="of 1 sentences none can be held out"):
+    with pytest.raises(DataError, match="of 1 sentence none can be held out"):
         split(numbered(1), 0.1, 1000)

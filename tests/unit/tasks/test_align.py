@@ -130,7 +130,7 @@ def test_gold_is_read_line_by_line(tmp_path):
     assert (first.sure, first.possible) == ({(0, 0), (1, 1)}, {(0, 0), (1, 1), (2, 1)})
     assert (first.source, first.target) == PAIRS[0]
     assert not second.possible
-    with pytest.raises(DataError, match=r"gold.txt has 2 lines for 1 sentence pairs"):
+    with pytest.raises(DataError, match=r"gold.txt has 2 lines for 1 sentence pair"):
         with_gold(PAIRS[:1], path)
     path.write_text("0-0\n0-0\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"gold.txt, line 2: 0-0 links source word 0, but the source has 0 words"):

@@ -69,7 +69,7 @@ def test_columns_are_named_or_numbered_with_the_label_last(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "columns", "said"),
     [
-        ("a.tsv", "a\tyes\nb\n", (), "line 2: 1 columns"),
+        ("a.tsv", "a\tyes\nb\n", (), "line 2: 1 column"),
         ("a.tsv", "a\tyes\nb\tc\tno\n", (), "line 2: 3 columns"),
         ("a.tsv", "a\tyes\nb\t \n", (), "line 2: the label is empty"),
         ("a.tsv", "a\tb\tc\td\n", (), "4 columns and none named label"),

@@ -237,7 +237,7 @@ SCORED = lines("a", "b", "#")
 @pytest.mark.parametrize(
     ("text", "columns", "said"),
     [
-        (lines("a", "b") + "alone\n", (), r"a\.tsv, line 21: 1 columns where there must be 2"),
+        (lines("a", "b") + "alone\n", (), r"a\.tsv, line 21: 1 column where there must be 2"),
         (SCORED + "c\td\n", (), r"a\.tsv, line 21: 2 columns where there must be 3"),
         (SCORED + "c\td\thigh\n", (), r"a\.tsv, line 21: 'high' is not a number"),
         (SCORED + "c\td\tnan\n", (), r"a\.tsv, line 21: 'nan' is not a number"),

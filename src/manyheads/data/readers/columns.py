@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import counted
 from manyheads.data.readers.corpus import is_column_number, read_lines
 
 DOCUMENT = "-DOCSTART-"
@@ -81,7 +82,9 @@ def _sentences(path: Path, *, varying: bool) -> Iterator[list[Row]]:
             if len(cells) < 2:
                 raise DataError(f"{place}: 1 column, where there must be a word and its label; mend the line")
             if len(cells) != must:
-                raise DataError(f"{place}: {len(cells)} columns where the other lines have {must}; mend the line")
+                raise DataError(
+                    f"{place}: {counted(len(cells), 'column')} where the other lines have {must}; mend the line"
+                )
             sentence.append((number, cells))
     if sentence:
         yield sentence
@@ -119,7 +122,7 @@ def _tagged(path: Path, rows: list[Row], places: tuple[int, int]) -> TaggedSente
     for number, cells in rows:
         if len(cells) <= max(places):
             raise DataError(
-                f"{path}, line {number}: {len(cells)} columns, but column {max(places) + 1} is asked for; "
+                f"{path}, line {number}: {counted(len(cells), 'column')}, but column {max(places) + 1} is asked for; "
                 "mend the line or name other columns"
             )
         word, label = (cells[place] for place in places)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, cast
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import parse_json
 from manyheads.core.log import say
+from manyheads.core.words import counted
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TABLES = (".tsv", ".txt")
@@ -106,7 +107,8 @@ def read_pairs(
     reading is refused at the call, not at the first pair.
     """
     if len(sources) != len(targets):
-        raise DataError(f"{len(sources)} source files but {len(targets)} target files; give one target for each source")
+        found = f"{counted(len(sources), 'source file')} but {counted(len(targets), 'target file')}"
+        raise DataError(f"{found}; give one target for each source")
     for path in (*sources, *targets, *pairs):
         if not Path(path).exists():
             raise DataError(f"{path} is not there; check the path")
@@ -161,12 +163,12 @@ def _table(path: Path, columns: tuple[int, int] | None) -> Iterator[Pair]:
             yield "", ""
         elif columns is None and len(cells) != 2:
             raise DataError(
-                f"{path}, line {number}: {len(cells)} columns where there must be 2, with one tab between; "
+                f"{path}, line {number}: {counted(len(cells), 'column')} where there must be 2, with one tab between; "
                 f"mend the line, or name the two columns if there are always more"
             )
         elif len(cells) <= max(left, right):
             raise DataError(
-                f"{path}, line {number}: {len(cells)} columns, but column {max(left, right) + 1} is asked "
+                f"{path}, line {number}: {counted(len(cells), 'column')}, but column {max(left, right) + 1} is asked "
                 f"for; mend the line or name other columns"
             )
         elif number == 1 and _are_names({cells[left].strip().lower(), cells[right].strip().lower()}):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import counted
 from manyheads.data.readers.corpus import is_column_number, read_lines
 
 TEXTS = (
@@ -111,8 +112,8 @@ def layout_of(path: Path, row: Row, columns: tuple[str, ...], *, commas: bool, u
         return _topic(path, row)
     if len(cells) not in (2, 3):
         raise DataError(
-            f"{path}, line {number}: {len(cells)} columns and none named label, where there must be a text (or two) "
-            "and a label; name or number them, the label last, as in --columns 4 2"
+            f"{path}, line {number}: {counted(len(cells), 'column')} and none named label, where there must be a text "
+            "(or two) and a label; name or number them, the label last, as in --columns 4 2"
         )
     return Layout(tuple(range(len(cells) - 1)), len(cells) - 1, len(cells))
 
@@ -156,9 +157,9 @@ def _topic(path: Path, row: Row) -> Layout:
     number, cells = row
     if not _is_topic(cells) or cells[-1].strip().isdecimal():
         raise DataError(
-            f"{path}, line {number}: {len(cells)} columns and none named label; a CSV without a header is of no kind "
-            "that is known, but for a number and then a text or two; name or number the columns, the label last, as "
-            "in --columns 1 2"
+            f"{path}, line {number}: {counted(len(cells), 'column')} and none named label; a CSV without a header is "
+            "of no kind that is known, but for a number and then a text or two; name or number the columns, the label "
+            "last, as in --columns 1 2"
         )
     name = "AG News: a number, then a text or two"
     return Layout(tuple(range(1, len(cells))), 0, len(cells), name=name, fits=_is_topic)
@@ -166,7 +167,9 @@ def _topic(path: Path, row: Row) -> Layout:
 
 def _asked(path: Path, cells: list[str], columns: tuple[str, ...], *, header: bool, labelled: bool = True) -> Layout:
     if len(columns) not in (2, 3):
-        raise ConfigError(f"{len(columns)} columns are named; name one text or two, and the label last")
+        raise ConfigError(
+            f"{counted(len(columns), 'column is', 'columns are')} named; name one text or two, and the label last"
+        )
     names, places = [cell.strip() for cell in cells], []
     for column in columns:
         if is_column_number(column):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import counted
 from manyheads.data.readers.corpus import (
     OBJECTS,
     TABLES,
@@ -149,9 +150,9 @@ def _from_row(path: Path, row: Row, layout: Layout) -> Example:
         raise DataError(f"{place}: {len(cells)} columns that are not those of {layout.name}; mend the line")
     last = max(*layout.texts, layout.label or 0) + 1
     if layout.cells is None and len(cells) < last:
-        raise DataError(f"{place}: {len(cells)} columns, but column {last} is asked for; mend the line")
+        raise DataError(f"{place}: {counted(len(cells), 'column')}, but column {last} is asked for; mend the line")
     if layout.cells not in (None, len(cells)):
-        raise DataError(f"{place}: {len(cells)} columns where there must be {layout.cells}; mend the line")
+        raise DataError(f"{place}: {counted(len(cells), 'column')} where there must be {layout.cells}; mend the line")
     label = "" if layout.label is None else _label(cells[layout.label], "", place)
     return Example(tuple(cells[column] for column in layout.texts), label, number)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import parse_json
 from manyheads.core.log import say, warn
+from manyheads.core.words import counted
 from manyheads.data.examples import answer_store
 from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.readers.questions import Answer, Question, read_questions
@@ -158,7 +159,7 @@ def store_questions(asked: Split[Question], reader: Reader, directory: Path) -> 
     store.save(directory / "train")
     (directory / "valid.json").write_text(json.dumps([asdict(question) for question, _ in valid]), encoding="utf-8")
     without = f", {impossible:,} of them without an answer" if impossible else ""
-    say(f"{len(train):,} questions to learn from{without}, {len(valid):,} to validate on")
+    say(f"{counted(len(train), 'question')} to learn from{without}, {len(valid):,} to validate on")
     say(
         f"{len(rows):,} windows of at most {reader.longest} tokens, {targets.count((0, 0)):,} of them without an answer"
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import compress
 
 from manyheads.core.errors import DataError
+from manyheads.core.words import counted
 
 ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -78,7 +79,10 @@ def _percent(values: Iterable[float]) -> float | None:
 
 def answer_table(scores: AnswerScores) -> str:
     """The scores as lines to print."""
-    lines = [f"exact match {scores.exact:7.2f}   of {scores.questions:,} questions", f"F1          {scores.f1:7.2f}"]
+    lines = [
+        f"exact match {scores.exact:7.2f}   of {counted(scores.questions, 'question')}",
+        f"F1          {scores.f1:7.2f}",
+    ]
     if scores.impossible_right is not None:
         lines.append(f"without an answer, and said so {scores.impossible_right:7.2f} %")
     if scores.impossible_right is not None and scores.answerable_f1 is not None:

@@ -26,7 +26,7 @@ from manyheads.tasks.inside.conclusions import GIVES, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, tokens_of
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, outputs_of
-from manyheads.tasks.task import Scores
+from manyheads.tasks.metrics import Scores
 from manyheads.tasks.texts import text_pairs
 from manyheads.text.encoder import EncoderTokenizer
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
+from manyheads.core.words import counted
 from manyheads.data.examples import example_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.examples import Example, ExampleFile
@@ -102,7 +103,7 @@ def store_examples(found: Split[Example], wrapping: Wrapping, regression: bool, 
         return example_store([[next(flat) for _ in each] for each in parts], [number(each.label) for each in examples])
 
     found.save(directory, stored)
-    what = "numbers" if regression else f"{len(names)} labels" if names else "choices"
-    say(f"{len(found.train):,} examples to learn from, {len(found.valid):,} to validate on, {what}")
+    what = "numbers" if regression else counted(len(names), "label") if names else "choices"
+    say(f"{counted(len(found.train), 'example')} to learn from, {len(found.valid):,} to validate on, {what}")
     if wrapping.cut:
         warn(f"{wrapping.cut:,} texts are longer than the model's context and lose their end")

@@ -26,9 +26,9 @@ from manyheads.tasks.inside.conclusions import concluded, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, refuse_second
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, example_files, outputs_of
-from manyheads.tasks.metrics import LabelScores, label_scores, label_table, number_scores, number_table
+from manyheads.tasks.metrics import LabelScores, Scores, label_scores, label_table, number_scores, number_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits
-from manyheads.tasks.task import Predictor, Scores
+from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import is_sequence, listed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer

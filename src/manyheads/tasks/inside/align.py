@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import DataError
+from manyheads.core.words import counted
 from manyheads.data.readers.corpus import Pair, read_lines
 from manyheads.data.sample import AlignedPair, sample_alignments
 from manyheads.look.alignment import Links, LinkScores, Reading, parse_links, score_links, strongest, word_weights
@@ -115,7 +116,8 @@ def with_gold(pairs: Sequence[Pair], gold: Path) -> list[AlignedPair]:
     lines = list(read_lines(gold))
     if len(lines) != len(pairs):
         raise DataError(
-            f"{gold} has {len(lines)} lines for {len(pairs)} sentence pairs; give one line of links to each"
+            f"{gold} has {counted(len(lines), 'line')} for {counted(len(pairs), 'sentence pair')}; "
+            "give one line of links to each"
         )
     found = []
     for number, (line, (source, target)) in enumerate(zip(lines, pairs), start=1):

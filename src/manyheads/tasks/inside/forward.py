@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import counted
 from manyheads.tasks.task import Predictor, open_predictor
 from manyheads.tasks.texts import refuse_no_text
 
@@ -72,7 +73,7 @@ def one_row(model: Any, ids: list[int]) -> Tensor:
 def refuse_long(text: str, ids: list[int], most: int) -> None:
     """A text must fit the model."""
     if len(ids) > most:
-        raise DataError(f"{text!r:.60} has {len(ids):,} tokens, but the model reads {most:,}; shorten it")
+        raise DataError(f"{text!r:.60} has {counted(len(ids), 'token')}, but the model reads {most:,}; shorten it")
 
 
 def refuse_second(second: str | None, why: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting
+from manyheads.core.words import counted
 from manyheads.data.readers.corpus import json_in, read_lines
 from manyheads.data.readers.documents import Piece
 from manyheads.data.readers.examples import choices_in
@@ -156,6 +157,7 @@ def score_choices(model: "LanguageModel", questions: Iterable[ChoiceQuestion]) -
 def choice_table(scores: ChoiceScores) -> str:
     """The scores as lines to print."""
     return (
-        f"accuracy             {100 * scores.accuracy:6.2f} %   of {scores.questions:,} questions, by log-probability\n"
+        f"accuracy             {100 * scores.accuracy:6.2f} %   "
+        f"of {counted(scores.questions, 'question')}, by log-probability\n"
         f"accuracy, normalised {100 * scores.normalised:6.2f} %   by log-probability a character"
     )

@@ -24,8 +24,9 @@ from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_second
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.language import scoring
 from manyheads.tasks.language.recipe import Evaluation
+from manyheads.tasks.metrics import Scores
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_texts
-from manyheads.tasks.task import Predictor, Scores
+from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import text_pairs, texts_of
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.stream import TextStream

@@ -23,7 +23,7 @@ from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor
 from manyheads.tasks.masked.data import longest_sentence
 from manyheads.tasks.masked.recipe import Evaluation
-from manyheads.tasks.task import Scores
+from manyheads.tasks.metrics import Scores
 from manyheads.tasks.texts import texts_of
 from manyheads.text.encoder import EncoderTokenizer
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say, warn
+from manyheads.core.words import counted
 from manyheads.data.examples import similarity_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.examples import Example
@@ -80,6 +81,6 @@ def store_pairs(found: Split[Example], wrapping: Wrapping, directory: Path) -> N
         return similarity_store(list(zip(rows, rows)), scores or None)
 
     found.save(directory, stored)
-    say(f"{len(found.train):,} pairs to learn from, {len(found.valid):,} to validate on")
+    say(f"{counted(len(found.train), 'pair')} to learn from, {len(found.valid):,} to validate on")
     if wrapping.cut:
         warn(f"{wrapping.cut:,} texts are longer than the {wrapping.room} tokens that are read and lose their end")

@@ -21,9 +21,8 @@ from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, example_files, outputs_of
-from manyheads.tasks.metrics import NumberScores, number_scores, number_table
+from manyheads.tasks.metrics import NumberScores, Scores, number_scores, number_table
 from manyheads.tasks.similarity.recipe import Evaluation
-from manyheads.tasks.task import Scores
 from manyheads.tasks.texts import refuse_no_text, text_pairs, texts_of
 from manyheads.text.encoder import EncoderTokenizer
 

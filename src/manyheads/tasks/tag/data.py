@@ -9,6 +9,7 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import say
+from manyheads.core.words import counted
 from manyheads.data.examples import NOTHING, tag_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.columns import TaggedSentence, read_columns
@@ -134,8 +135,8 @@ def store_sentences(found: Split[TaggedSentence], windowing: Windowing, director
     found.save(directory, lambda sentences: _store(sentences, names, windowing))
     words = sum(len(sentence.words) for sentence in found.train)
     say(
-        f"{len(found.train):,} sentences to learn from with {words:,} words, {len(found.valid):,} to validate on, "
-        f"{len(names)} labels"
+        f"{counted(len(found.train), 'sentence')} to learn from with {counted(words, 'word')}, "
+        f"{len(found.valid):,} to validate on, {counted(len(names), 'label')}"
     )
     if windowing.long:
         say(f"{windowing.long:,} sentences are longer than the model's context and are read in overlapping windows")

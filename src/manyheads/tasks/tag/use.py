@@ -18,10 +18,9 @@ from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_second
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, outputs_of
-from manyheads.tasks.metrics import EntityScores, entity_scores, entity_table
+from manyheads.tasks.metrics import EntityScores, Scores, entity_scores, entity_table
 from manyheads.tasks.tag.data import Windowing, refuse_unknown
 from manyheads.tasks.tag.recipe import Evaluation
-from manyheads.tasks.task import Scores
 from manyheads.tasks.texts import listed
 from manyheads.text.encoder import EncoderTokenizer
 

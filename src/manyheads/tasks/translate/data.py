@@ -8,6 +8,7 @@ from pathlib import Path
 
 from manyheads.core.errors import DataError
 from manyheads.core.log import counting, say
+from manyheads.core.words import counted
 from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.pairs import write_pairs
 from manyheads.data.ragged import Store
@@ -86,7 +87,7 @@ def store_pairs(corpus: Corpus, tokenizer: Tokenizer, data: PairData, directory:
     full = [pair for pair in corpus.valid() if all(side.strip() for side in pair)]
     valid = [pair for pair in full if max(map(len, tokenizer.encode(list(pair)))) <= data.longest]
     if len(valid) < len(full):
-        say(f"dropped: {len(full) - len(valid):,} validation pairs with a side over {data.longest} tokens")
+        say(f"dropped: {counted(len(full) - len(valid), 'validation pair')} with a side over {data.longest} tokens")
     if not valid:
         raise DataError(
             "there are no validation pairs: give them with --valid-source and --valid-target or --valid-pairs "
@@ -97,7 +98,10 @@ def store_pairs(corpus: Corpus, tokenizer: Tokenizer, data: PairData, directory:
     with counting("cutting pairs into tokens") as show:
         train = directory / "train"
         store = write_pairs(train, corpus.train(), tokenizer, longest=data.longest, on_progress=show)
-    say(f"{len(store):,} training pairs, {len(valid):,} validation pairs, {len(tokenizer):,} tokens in the vocabulary")
+    say(
+        f"{counted(len(store), 'training pair')}, {counted(len(valid), 'validation pair')}, "
+        f"{len(tokenizer):,} tokens in the vocabulary"
+    )
     say_dropped(store, data.longest, "data.longest")
 
 
@@ -105,7 +109,7 @@ def say_dropped(store: Store, longest: int, why: str) -> None:
     """Tells of the pairs that were left out."""
     if store.about["too_long"] or store.about["empty"]:
         say(
-            f"dropped: {store.about['too_long']:,} pairs with a side over {longest} tokens ({why}), "
+            f"dropped: {counted(store.about['too_long'], 'pair')} with a side over {longest} tokens ({why}), "
             f"{store.about['empty']:,} with an empty side"
         )
 

@@ -29,8 +29,9 @@ from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.inside.conclusions import LOGITS, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
 from manyheads.tasks.inside.importance import Measure
+from manyheads.tasks.metrics import Scores
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
-from manyheads.tasks.task import Predictor, Scores
+from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields

@@ -114,7 +114,7 @@ def test_tables_have_two_columns_or_the_named_ones(tmp_path, name):
         list(read_pairs(pairs=[path]))
     with pytest.raises(DataError, match="line 1: 3 columns, but column 4"):
         list(read_pairs(pairs=[path], fields=("4", "1")))
-    with pytest.raises(DataError, match="line 2: 1 columns"):
+    with pytest.raises(DataError, match="line 2: 1 column"):
         list(read_pairs(pairs=[written(tmp_path / name, "a\tb\nalone\n")]))
 
 

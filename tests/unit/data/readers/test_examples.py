@@ -76,7 +76,7 @@ def test_a_layout_is_known_by_what_is_in_it(tmp_path, name, content, columns, fo
         ("a.csv", "a,yes\nb,no\n", "line 1: 2 columns .* is of no kind that is known"),
         ("a.csv", "3,1\n4,0\n", "line 1: 2 columns .* is of no kind that is known"),
         ("a.csv", "hello\tworld,yes\n", "line 1: 2 columns .* is of no kind"),
-        ("a.csv", "text,label\na,yes\nb\n", "line 3: 1 columns"),
+        ("a.csv", "text,label\na,yes\nb\n", "line 3: 1 column"),
         ("a.csv", f'1,a,"{"b" * 200_000}"\n', "line 1: not CSV .* larger"),
         ("a.jsonl", '{"text": "a", "stars": 5}', "line 1: .*its fields are text, stars; none is the label"),
         ("a.jsonl", '{"review": "a", "label": 5}', "line 1: .*its fields are review, label; name those"),
