@@ -151,9 +151,9 @@ def fitted(value: Any, hint: Any, path: str) -> Any:
             inner = typing.get_args(option)
             return {name: fitted(item, inner[1], f"{path}.{name}") for name, item in value.items()} if inner else value
         if origin is float and isinstance(value, int | float) and not isinstance(value, bool):
-            if abs(value) <= sys.float_info.max:
-                return float(value)
-            raise ConfigError(f"{path} is {_short.repr(value)}; it must be a finite number")
+            if isinstance(value, int) and abs(value) > sys.float_info.max:
+                raise ConfigError(f"{path} is {_short.repr(value)}, which is too large")
+            return float(value)
         if origin is str and isinstance(value, str):
             return str(value)
         if origin in (int, bool) and type(value) is origin:

@@ -30,7 +30,7 @@ from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
 from manyheads.interop.places import no_model, places_of
-from manyheads.interop.schema import COMMON, check_sizes, check_types, needed
+from manyheads.interop.schema import COMMON, check_sizes, check_types, needed, refuse_infinite
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
@@ -205,6 +205,7 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     what = family.kinds[foreign.kind(table)]
     weights, processor = open_weights(directory), family.processor.load(directory)
     try:
+        refuse_infinite(table)
         check_types(table, {**COMMON, **foreign.SCHEMA})
         config = read_extra_fields({KEY: needed(table, KEY)}, family.config()) if own else foreign.read_config(table)
         check_sizes(table, config, weights.shapes())  # before a config that says anything is built

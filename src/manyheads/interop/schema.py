@@ -54,6 +54,19 @@ def check_types(table: Mapping[str, Any], types: Mapping[str, Any], where: str =
             fitted(table[name], hint, f"{where}{name}")
 
 
+def refuse_infinite(table: Mapping[str, Any]) -> None:
+    """Refuses numbers that are none, wherever they stand: nothing of a model is infinite."""
+    left: list[tuple[str, Any]] = list(table.items())
+    while left:
+        path, value = left.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            raise CheckpointError(f"{path} is {value}; it must be a finite number")
+        if isinstance(value, dict):
+            left += [(f"{path}.{name}", inner) for name, inner in value.items()]
+        elif isinstance(value, list):
+            left += [(path, inner) for inner in value]
+
+
 def needed(table: Mapping[str, Any], name: str) -> Any:
     """An entry that must be there."""
     if table.get(name) is None:

@@ -45,6 +45,11 @@ def test_whatever_a_config_says_is_a_model_or_a_sentence(copied, name):
         ("gpt", {"n_embd": None}, "n_embd is None; it must be of type int"),
         ("gpt", {"n_embd": "gone"}, "has no n_embd"),
         ("gpt", {"n_embd": 3 * 10**9, "n_head": 3 * 10**9}, "says width 3,000,000,000, but no tensor is larger than"),
+        (
+            "own",
+            {"manyheads": {"positions": {"base": float("inf")}}},
+            "manyheads.positions.base is inf; it must be a fin",
+        ),
         ("own", {"manyheads": None}, "has no manyheads"),
         ("translator", {"pad_token_id": 10**6}, "says pad 1000000, but ids end at"),
         ("translator", {"decoder_start_token_id": -1}, "says start -1, but ids end at"),
