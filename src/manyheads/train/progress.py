@@ -55,7 +55,8 @@ class Metrics:
 
 def _step_of(line: str) -> float:
     try:
-        return json.loads(line)["step"]
+        record = json.loads(line)
+        return record["step"] + 0.5 * (record["kind"] == "average")  # which comes behind the last checkpoint
     except (ValueError, KeyError, TypeError):
         return float("inf")  # a line that was cut off by a power cut
 
