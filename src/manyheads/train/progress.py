@@ -60,7 +60,9 @@ class Metrics:
 def _step_of(line: bytes) -> float | None:
     """The step that a record is of; None where it is damaged."""
     try:
-        return float(parse_json(line)["step"])
+        record = parse_json(line)
+        # The average comes behind the last checkpoint.
+        return float(record["step"]) + 0.5 * (record["kind"] == "average")
     except (ValueError, KeyError, TypeError):
         return None
 
