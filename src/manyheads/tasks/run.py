@@ -109,10 +109,6 @@ def prepare(task: Task, processor: Any = None) -> None:
             task.processor.save(unfinished, getattr(task.recipe.model, "context", None))
         with directory_written_atomically(directory) as unfinished:
             task.store(examples, unfinished)
-    sums = read_checksums(task.run)
-    if "recipe.toml" not in sums:
-        found = files_under(task.run, "recipe.toml", *(() if sums else (own.name, directory.name)))
-        write_checksums(task.run, sorted({*sums, *found}), sums)
     task.processor = task.Processor.load(own)
     task.open(directory)
 
@@ -133,6 +129,7 @@ def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: b
     _write_recipe(run, to_toml(recipe))
     try:
         prepare()
+        _complete_checksums(run)
     except ManyheadsError:
         if new:
             shutil.rmtree(run)
@@ -146,11 +143,19 @@ def _begin_run(run: Path, recipe: Any, prepare: Callable[[], None], *, resume: b
 
 
 def _write_recipe(run: Path, text: str) -> None:
-    """Writes the recipe; the checksum of another goes before, and its own comes when the data is found to be whole."""
+    """Writes the recipe; the checksum of another goes before, so that a crash leaves none and never a wrong one."""
     file, sums = run / "recipe.toml", read_checksums(run)
     if sums and file.read_bytes() != text.encode():
         write_checksums(run, [name for name in sums if name != file.name], sums)
     write_atomically(file, text)
+
+
+def _complete_checksums(run: Path) -> None:
+    """Writes down what a run follows from, where that is not known: of a new run all, else what its recipe is now."""
+    sums = read_checksums(run)
+    if "recipe.toml" not in sums:
+        found = files_under(run, "recipe.toml", *(() if sums else ("tokenizer", "data")))
+        write_checksums(run, sorted({*sums, *found}), sums)
 
 
 def _read_recipe(file: Path | None, task: str) -> dict[str, Any]:
