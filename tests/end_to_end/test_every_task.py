@@ -499,7 +499,7 @@ def test_prove_resume_proves_it_of_a_run_and_of_a_recipe(trial, run):
 ALIKE = [
     ("--set train.device=gpu", "'gpu' is not a device"),
     ("--set train.seed=-1", "train.seed is -1; it must be at least 0"),
-    ("--set train.learning_rate=inf", "train.learning_rate is inf; it must be a finite number"),
+    ("--set train.learning_rate=inf", "train.learning_rate is inf; it must be above 0 and finite"),
     ("--set train.best_by=pearson", "train.best_by is pearson, which is not for this task; use "),
     ("--set model.leyers=3", "model.leyers is not a field of the recipe; model has: "),
     ("--set model.layers=three", "model.layers is 'three'; it must be of type int"),
