@@ -1,8 +1,8 @@
 """Ends a small run at each of its file operations, goes on with it, and compares what comes of it with the whole run.
 
 `python tests/crash_points.py FOLDER new|overwritten killed|cut|unsynced` says how many operations there were.
-`cut` takes away what was not handed to the disk, as a power cut may; `unsynced` hands it no files, so that there must be
-findings.
+`cut` takes away what was not handed to the disk, as a power cut may; `unsynced` hands it no files, so that there must
+be findings.
 """
 
 import json
