@@ -67,13 +67,17 @@ def fault(place: Path, *arguments, stdin: bytes = TEXT) -> str | None:
         return f"{type(error).__name__}: {error}"
     if "Traceback" in found.err or "\x1b" in found.out + found.err:
         return found.err[-300:]
-    if found.code == 0 or (arguments[0] == "selfcheck" and found.code == 1 and "FAIL" in found.out):
+    if found.code == 0 or ("selfcheck" in arguments and found.code == 1 and "FAIL" in found.out):
         return None
     if found.code != 2:
         return f"exit code {found.code}: {found.err[-300:]}"
     if not (found.err.splitlines() or [""])[-1].startswith("manyheads: ") and "Usage" not in found.err:
         return f"no sentence: {found.err[-300:]!r}"
     left = {each.relative_to(place) for each in set(place.rglob("*")) - before}
+    if (
+        Path("run", "recipe.toml") in left and "the learning rate is most likely too high" in found.err
+    ):  # it had begun, and its records tell how it went
+        return None
     return f"left behind: {sorted(map(str, left))}" if left else None
 
 
@@ -103,7 +107,7 @@ DAMAGES = {
     "empty": lambda content, draw: b"",
     "half": lambda content, draw: content[: len(content) // 2],
     "random": lambda content, draw: draw.randbytes(200),
-    "flipped": lambda content, draw: content[:9] + bytes([content[9] ^ 255]) + content[10:],
+    "flipped": lambda content, draw: content[:9] + bytes(255 - byte for byte in content[9:10]) + content[10:],
     "null": lambda content, draw: b"null",
     "list": lambda content, draw: b"[]",
     "object": lambda content, draw: b"{}",
@@ -188,7 +192,11 @@ def flags_of(words: list[str]) -> list:
     found = get_command(app)
     for word in words:
         found = found.get_command(None, word)
-    return [each for each in found.params if getattr(each, "opts", [""])[0].startswith("--") and each.name != "help"]
+    return [
+        each
+        for each in found.params
+        if getattr(each, "opts", [""])[0].startswith("--") and each.name not in ("help", "debug")
+    ]
 
 
 @every_model
@@ -205,59 +213,19 @@ def test_flags_with_values_that_cannot_be(models, name, tmp_path):
     assert not wrong, "\n".join(wrong)
 
 
+# fmt: off
 SETTINGS = [
-    *(
-        "model.width=0",
-        "model.width=7",
-        "model.width=1e3",
-        "model.width=word",
-        "model.heads=-1",
-        "model.layers=1000000000",
-    ),
-    *(
-        "model.context=1000000000",
-        "model.dropout=1",
-        "model.dropout=nan",
-        "model.positions.kind=up",
-        "model=3",
-        "model.x=1",
-    ),
-    *("data.vocabulary=-5", "data.vocabulary=1000000000000", "data.examples=0", "data.rows=0", "data.batch_tokens=-1"),
-    *(
-        "train.steps=0",
-        "train.steps=-3",
-        "train.learning_rate=inf",
-        "train.learning_rate=nan",
-        "train.learning_rate=1e30",
-    ),
-    *(
-        "train.warmup=0",
-        "train.clip=-1",
-        "train.beta2=1",
-        "train.optimizer=sgd",
-        "train.schedule=up",
-        "train.best_by=luck",
-    ),
-    *(
-        "train.device=tpu",
-        "train.seed=-1",
-        "train.keep=0",
-        "train.average=99",
-        "train.accumulate=0",
-        "train.smoothing=2",
-    ),
-    *(
-        "=",
-        "a",
-        "train",
-        "train.steps",
-        "train.steps=",
-        "train.steps=[1]",
-        "task=other",
-        "\x1b[2J=1",
-        "fine_tune.epochs=0",
-    ),
+    "model.width=0", "model.width=7", "model.width=1e3", "model.width=word", "model.heads=-1",
+    "model.layers=1000000000", "model.dropout=1", "model.context=1000000000", "model.dropout=nan",
+    "model.positions.kind=up", "model=3", "model.x=1", "data.vocabulary=-5", "data.examples=0",
+    "data.vocabulary=1000000000000", "data.rows=0", "data.batch_tokens=-1", "train.steps=0", "train.steps=-3",
+    "train.learning_rate=inf", "train.learning_rate=nan", "train.learning_rate=1e30", "train.warmup=0",
+    "train.clip=-1", "train.beta2=1", "train.optimizer=sgd", "train.schedule=up", "train.best_by=luck",
+    "train.device=tpu", "train.seed=-1", "train.keep=0", "train.average=99", "train.accumulate=0",
+    "train.smoothing=2", "=", "a", "train", "train.steps", "train.steps=", "train.steps=[1]", "task=other",
+    "\x1b[2J=1", "fine_tune.epochs=0",
 ]
+# fmt: on
 CONTENTS = {
     "empty": b"",
     "blank": b"\n \n\t\n",
@@ -289,6 +257,8 @@ def test_trainings_that_cannot_be(trial, folder, tmp_path):  # noqa: F811
         file.write_bytes(content)
         cases.append(([*begin, flag, file, *small], b""))
     for place in PLACES:
+        if place == "/" and flag == "--text":
+            continue  # all texts of the disk, which are many and no mistake
         cases += [
             ([*begin, flag, place, *small], b""),
             (["train", trial.task, "--out", place, *data_of(trial, folder), *small], b""),
@@ -316,6 +286,8 @@ def test_and_that_a_fault_is_seen(tmp_path, monkeypatch):
     """A traceback, a hang, half a file and an exit code of its own."""
     import manyheads.tasks.task as task
 
+    model = saved(tmp_path / "model", ours_of("BertForMaskedLM"))
+
     def broken(how):
         def predictor_of(path):
             if how == "file":
@@ -330,7 +302,7 @@ def test_and_that_a_fault_is_seen(tmp_path, monkeypatch):
 
     for how, said in (("error", "exit code 1"), ("exit", "exit code 5"), ("file", "left behind: ['half']")):
         monkeypatch.setattr(task, "predictor_of", broken(how))
-        assert said in (fault(tmp_path, "evaluate", "x") or ""), how
+        assert said in (fault(tmp_path, "evaluate", model) or ""), how
     monkeypatch.setattr(task, "predictor_of", broken("hang"))
     monkeypatch.setitem(globals(), "SECONDS", 1)
-    assert "Hangs" in (fault(tmp_path, "evaluate", "x") or "")
+    assert "Hangs" in (fault(tmp_path, "evaluate", model) or "")

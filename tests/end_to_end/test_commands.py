@@ -435,7 +435,7 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
         (["translate", run, "--beam", 0], "the beam must be at least 1"),
         (["prove-resume", run / "nowhere.toml"], "does not exist; give a recipe in TOML or a run directory"),
         (["prove-resume", run, "--steps", 1], "use at least 3"),
-        (["translate", run, "--alpha", "nan"], "the length penalty alpha is nan; it must be at least 0"),
+        (["translate", run, "--alpha", "nan"], "the length penalty alpha is nan; it must be from 0"),
         (["translate", run, "--device", "mps"], "'mps' is not a device; use auto, cpu or cuda"),
         (["selfcheck", run, "--sentences", "0"], "both must be at least 1"),
         (["translate", run, "--beam", "many"], "many"),

@@ -18,7 +18,7 @@ TEMPORARY = re.compile(r"\..*manyheads-(unfinished|previous|prepared|lock)")
 
 def beside(path: Path, what: str) -> Path:
     """What lies beside a path for a while, as its `unfinished` successor or the `previous` one."""
-    return path.with_name(f".{path.name}.manyheads-{what}")
+    return path.parent / f".{path.name}.manyheads-{what}"
 
 
 def refuse_unwritable(path: Path, *endings: str) -> None:

@@ -22,6 +22,7 @@ from manyheads.ops.masks import length_mask
 from manyheads.tasks.task import open_predictor
 
 TOLERANCE = 1e-4
+MOST = 10_000  # sentences, and beams
 LONGEST = 24  # tokens of a translation: searching without the cache takes the square of it
 
 
@@ -36,8 +37,9 @@ class Finding:
 
 def check(path: Path, *, sentences: int = 24, beam: int = 4) -> list[Finding]:
     """Compares logits and whole texts of random sentences in the model's own vocabulary, on the CPU."""
-    if sentences < 1 or beam < 1:
-        raise ConfigError(f"{sentences} sentences with a beam of {beam} show nothing; both must be at least 1")
+    for count, what in ((sentences, "sentences"), (beam, "beam")):
+        if not 1 <= count <= MOST:
+            raise ConfigError(f"--{what} is {count}; it must be from 1 to {MOST}")
     predictor = open_predictor(path, device="cpu")
     with torch.inference_mode():
         return predictor.selfcheck(sentences, beam)

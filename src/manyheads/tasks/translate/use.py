@@ -1,6 +1,5 @@
 """Translating: a model directory in, sentences in other words out; how that is scored and looked into."""
 
-import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,6 +43,7 @@ ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be
 BATCH_CELLS = 28_000  # source and cache positions of one batch of sentences
 LOSS_TOKENS = 4000  # target tokens of a batch whose loss is measured
 BEAM = 4
+MOST_ALPHA = 100  # beyond, the penalty of a long text is no number
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Translator(Predictor):
         sentences = texts_of(sentences, "translate", "sentences")
         if beam < 1 or not 1 <= count <= beam:
             raise ConfigError(f"{count} candidates of a beam of {beam}: the beam must be at least 1 and hold them all")
-        if not 0 <= alpha < math.inf:
-            raise ConfigError(f"the length penalty alpha is {alpha}; it must be at least 0, which is none")
+        if not 0 <= alpha <= MOST_ALPHA:
+            raise ConfigError(f"the length penalty alpha is {alpha}; it must be from 0, which is none, to {MOST_ALPHA}")
         full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
         parts = self._in_parts([sentences[place] for place in full], [first_line + place for place in full])
         rows = [row for each in parts for row in each]
