@@ -6,6 +6,7 @@ interleaves them. Every weight that touches the width is therefore read and writ
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ class MarianNames(Foreign):
     def fits(self, model: Transformer) -> bool:
         config = model.config
         same = config_json.usual_but_for(our_fields(_CONFIG).values(), config) and config.tied
-        sinusoidal = config.positions == PositionsConfig(length=config.positions.length)
+        usual = PositionsConfig(length=config.positions.length)
+        as_published = config.positions.amplitude in (0.0, 1.0)
+        sinusoidal = as_published and replace(config.positions, amplitude=0.0) == usual
         known = config.activation in _ACTIVATIONS and not config_json.removed_heads(model)
         return same and sinusoidal and known
 
