@@ -3,6 +3,7 @@
 Shapes:  B batch  T positions  W width  H heads  D head width  Q query positions  K key positions  L clipped distances
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -274,11 +275,11 @@ class PositionsConfig:
                 f"set scaling to one of {', '.join(SCALINGS[1:])}"
             )
         for name, least in (("length", 1), ("amplitude", 0.0), ("factor", 1.0), ("clip", 1), ("buckets", 4)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}, and the least it can be is {least}")
-        if self.base <= 1.0:
-            raise ConfigError(f"base is {self.base} and must be above 1; the published value is 10000")
-        if not 0 < self.low_turns < self.high_turns:
+            if not least <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it is finite, and the least it can be is {least}")
+        if not 1.0 < self.base < math.inf:
+            raise ConfigError(f"base is {self.base} and must be finite and above 1; the published value is 10000")
+        if not 0 < self.low_turns < self.high_turns < math.inf:
             raise ConfigError(
                 f"low_turns is {self.low_turns} and high_turns {self.high_turns}; they must be above 0 and the second "
                 f"the larger, as the published 1 and 4"
