@@ -209,7 +209,10 @@ INEXPRESSIBLE = {
         {"norm": "rms", "activation": "swiglu", "tied": False},
     ],
     "OpenAIGPTLMHeadModel": [{"inner": 40}, {"activation": "gelu"}],
-    "LlamaForCausalLM": [{"positions": scaled("ntk")}, {"width": 35, "key_width": 8}],
+    "LlamaForCausalLM": [
+        *(each for each in PLACED if each["positions"].kind != "rotary"),
+        *({"positions": scaled("ntk")}, {"width": 35, "key_width": 8}),
+    ],
     "GPT2ForSequenceClassification": [{"norm": "rms", "tied": False}, *UNEVEN],
     **{name: [*PLACED, *UNEVEN] for name in BERTS},
 }
@@ -226,6 +229,17 @@ def test_what_they_cannot_express_keeps_our_own_type_and_comes_back_equal(tmp_pa
     given = {Transformer: (ids, ids), GPT: (ids,), Llama: (ids,)}.get(type(model), (ids, lengths))
     assert torch.equal(again(*given), model(*given))
     assert not torch.equal(again(*(each.flip(0) for each in given)), model(*given))
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "LlamaForCausalLM"])
+def test_sinusoids_of_a_directory_that_knows_no_amplitude_are_of_size_1(tmp_path, name):
+    saved(tmp_path, ours_of(name, positions=PositionsConfig(kind="sinusoidal"), width=24))
+    assert load_model(tmp_path)[0].positions.scale == 0.02
+    ours = config_of(tmp_path)["manyheads"]
+    del ours["positions"]["amplitude"]
+    older, _ = load_model(changed(tmp_path, manyheads=ours))
+    saved(tmp_path, older)
+    assert older.positions.scale == load_model(tmp_path)[0].positions.scale == 1
 
 
 @every_kind

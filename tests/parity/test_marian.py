@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from checkpoints import KINDS, PIECES, saved, theirs_of, transformers
+from checkpoints import KINDS, PIECES, opened_by_them, saved, theirs_of, transformers
 
 from manyheads.interop.directory import load_model
 from manyheads.models.transformer import Transformer
@@ -71,8 +71,11 @@ def test_further_ends_of_generation_config_end_translations_too(tmp_path, model)
     further = next(ids[1] for ids in free if len(ids) > 1)
     table = json.loads((directory / "generation_config.json").read_text())
     (directory / "generation_config.json").write_text(json.dumps({**table, "eos_token_id": [PIECES.end, further]}))
-    found = found_here(load_model(directory)[0], source, beam=1)
+    ours, _ = load_model(directory)
+    found = found_here(ours, source, beam=1)
     assert found == [ids[: [*ids, further].index(further)] for ids in free] != free
+    again = opened_by_them("MarianMTModel", saved(tmp_path / "again", ours))
+    assert again.generation_config.eos_token_id == [PIECES.end, further]
 
 
 def test_a_model_of_theirs_translates_alike_here(tmp_path):

@@ -13,6 +13,7 @@ from manyheads.cli.flags import Group, command_of, flagged, flags_of, set_only
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, DataError, Stopped
 from manyheads.core.files import refuse_unwritable_folder
+from manyheads.core.words import counted
 from manyheads.interop.places import refuse_no_model
 from manyheads.tasks.task import TASKS, recipe_of
 
@@ -113,7 +114,8 @@ def _train(
     except Stopped as stopped:
         again = f"manyheads train {name} --out {out} --resume"
         raise Stopped(f"{stopped}; go on with: {again}", stopped.exit_code) from None
-    say(f"done after {progress.step} steps: the best model, of step {progress.best_step}, is in {out / 'model'}")
+    steps = counted(progress.step, "step")
+    say(f"done after {steps}: the best model, of step {progress.best_step}, is in {out / 'model'}")
     say(f"try: {resolved.try_next.format(out=out)}")
 
 

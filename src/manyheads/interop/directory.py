@@ -37,6 +37,7 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.nn.positions import with_amplitude
 from manyheads.ops.finite import all_finite
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
@@ -207,7 +208,10 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     try:
         refuse_infinite(table)
         check_types(table, {**COMMON, **foreign.SCHEMA})
-        config = read_extra_fields({KEY: needed(table, KEY)}, family.config()) if own else foreign.read_config(table)
+        if own:
+            config = read_extra_fields({KEY: with_amplitude(needed(table, KEY))}, family.config())
+        else:
+            config = foreign.read_config(table)
         check_sizes(table, config, weights.shapes())  # before a config that says anything is built
         with Undrawn():
             model = foreign.build(table, config, weights, processor)

@@ -6,6 +6,7 @@ interleaves them. Every weight that touches the width is therefore read and writ
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,10 @@ class MarianNames(Foreign):
 
     def fits(self, model: Transformer) -> bool:
         config = model.config
-        same = config_json.usual_but_for(our_fields(_CONFIG).values(), config) and config.tied
-        sinusoidal = config.positions == PositionsConfig(length=config.positions.length)
+        same = config_json.usual_but_for({*our_fields(_CONFIG).values(), "other_ends"}, config) and config.tied
+        usual = PositionsConfig(length=config.positions.length)
+        as_published = config.positions.amplitude in (0.0, 1.0)
+        sinusoidal = as_published and replace(config.positions, amplitude=0.0) == usual
         known = config.activation in _ACTIVATIONS and not config_json.removed_heads(model)
         return same and sinusoidal and known
 
@@ -44,6 +47,7 @@ class MarianNames(Foreign):
         table = {"architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True}
         said = {"activation": _ACTIVATIONS[config.activation], "positions": config.positions.length}
         layers = config.decoder_layers or config.layers
+        said["end"] = config_json.write_ends(config)
         table |= config_json.write_fields(_CONFIG, config, decoder_layers=layers, **said)
         return {**table, "forced_eos_token_id": None, "dtype": "float32"}
 
@@ -79,7 +83,7 @@ class MarianNames(Foreign):
         if table["model_type"] in self.TYPES:  # their `generate` reads the ids it starts, ends and pads with
             generation = {
                 "decoder_start_token_id": config.start,
-                "eos_token_id": config.end,
+                "eos_token_id": config_json.write_ends(config),
                 "pad_token_id": config.pad,
                 "bad_words_ids": [[config.pad]],
                 "max_length": 512,

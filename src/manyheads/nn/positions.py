@@ -3,8 +3,10 @@
 Shapes:  B batch  T positions  W width  H heads  D head width  Q query positions  K key positions  L clipped distances
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -240,6 +242,8 @@ class PositionsConfig:
     """Rows of a learned table; for a scaled rotary, the length it was trained on."""
     base: float = 10_000.0
     """Base of the wavelengths of sinusoidal and rotary positions."""
+    amplitude: float = 0.0
+    """How large a sinusoid is; 0: as large as the embeddings begin."""
     scaling: str = "none"
     """How rotary positions are stretched past `length`: none, linear, ntk, dynamic_ntk, yarn or llama3."""
     factor: float = 1.0
@@ -270,12 +274,12 @@ class PositionsConfig:
                 f"factor {self.factor} does nothing while scaling is none; "
                 f"set scaling to one of {', '.join(SCALINGS[1:])}"
             )
-        for name, least in (("length", 1), ("factor", 1.0), ("clip", 1), ("buckets", 4)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} is {getattr(self, name)}, and the least it can be is {least}")
-        if self.base <= 1.0:
-            raise ConfigError(f"base is {self.base} and must be above 1; the published value is 10000")
-        if not 0 < self.low_turns < self.high_turns:
+        for name, least in (("length", 1), ("amplitude", 0.0), ("factor", 1.0), ("clip", 1), ("buckets", 4)):
+            if not least <= getattr(self, name) < math.inf:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it is finite, and the least it can be is {least}")
+        if not 1.0 < self.base < math.inf:
+            raise ConfigError(f"base is {self.base} and must be finite and above 1; the published value is 10000")
+        if not 0 < self.low_turns < self.high_turns < math.inf:
             raise ConfigError(
                 f"low_turns is {self.low_turns} and high_turns {self.high_turns}; they must be above 0 and the second "
                 f"the larger, as the published 1 and 4"
@@ -287,6 +291,14 @@ class PositionsConfig:
                 f"furthest is {self.furthest}, within the {self.buckets // 2} distances that have a bucket "
                 f"each; set it above {self.buckets // 2}"
             )
+
+
+def with_amplitude(table: dict[str, Any]) -> dict[str, Any]:
+    """A stored table of a model's sizes; in one that knows no amplitude every sinusoid was of size 1."""
+    positions = table.get("positions")
+    if not isinstance(positions, dict) or positions.get("kind") != "sinusoidal":
+        return table
+    return {**table, "positions": {"amplitude": 1.0, **positions}}
 
 
 def build_positions(
@@ -305,7 +317,7 @@ def build_positions(
     head_width = head_width or width // heads
     match config.kind:
         case "sinusoidal":
-            return Sinusoidal(width, config.base, deviation)
+            return Sinusoidal(width, config.base, config.amplitude or deviation)
         case "learned":
             return Learned(width, config.length)
         case "relative":

@@ -14,6 +14,7 @@ from manyheads.core.files import directory_written_atomically, finish_replacing,
 from manyheads.core.locks import locked, staying
 from manyheads.core.log import say
 from manyheads.interop.directory import MODEL_FILE, in_files
+from manyheads.nn.positions import with_amplitude
 from manyheads.ops.device import pick_device, refuse_beyond_memory
 from manyheads.tasks.run_directory import RECIPE, prepared_aside, recipe_file, run_is_new, take_over
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
@@ -58,6 +59,8 @@ def resolve_again(run: Path, name: str, assignments: tuple[str, ...] = ()) -> An
     file = recipe_file(run)
     refuse_changed(file.parent, RECIPE, remedy="undo the change and give --set train.… beside --resume instead")
     table = _read_recipe(file, name)
+    if isinstance(table.get("model"), dict):
+        table["model"] = with_amplitude(table["model"])
     recipe = updated(task_of(name).blank(table), table)
     changed = _with_steps(assigned(recipe, assignments), Asked(None, table, {}, assignments, None))
     for section in fields(recipe):

@@ -1,4 +1,4 @@
-"""What a tokenizer.json from elsewhere could do to whoever opens it, and does not."""
+"""What a tokenizer.json from elsewhere could do to whoever opens it, and does not; one string is no list of texts."""
 
 import json
 from collections.abc import Iterator
@@ -24,6 +24,12 @@ def library_errors(what: str, then: str) -> Iterator[None]:
         if type(error) is Exception or type(error).__name__ == "PanicException":
             raise ConfigError(f"{what} ({error}); {then}") from None
         raise
+
+
+def refuse_one_string(texts: Any) -> None:
+    """One string would be taken for a list of its letters."""
+    if isinstance(texts, str):
+        raise ConfigError("a tokenizer takes a list of texts, not one string")
 
 
 def refuse_growth(model: tokenizers.Tokenizer, file: Any) -> None:

@@ -8,6 +8,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from manyheads.core.errors import ConfigError
+from manyheads.text.checks import refuse_one_string
 from manyheads.text.tokenizer import (
     FileTokenizer,
     encodable,
@@ -76,6 +77,7 @@ class EncoderTokenizer(FileTokenizer):
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary: int, *, lowercase: bool = True) -> "EncoderTokenizer":
         """Learn WordPiece, as BERT's, of `vocabulary` tokens or fewer; with `lowercase`, accents go too."""
+        refuse_one_string(texts)
         refuse_large(vocabulary)
         normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         words = _words(texts, normalizer)

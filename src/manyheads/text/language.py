@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, pre_tokenizers, processors
 
 from manyheads.core.errors import ConfigError
-from manyheads.text.checks import library_errors
+from manyheads.text.checks import library_errors, refuse_one_string
 from manyheads.text.tokenizer import (
     UNKNOWN,
     FileTokenizer,
@@ -61,6 +61,7 @@ class LanguageTokenizer(FileTokenizer):
     @classmethod
     def characters(cls, texts: Iterable[str]) -> "LanguageTokenizer":
         """Every character of these texts is a token; any other is unknown."""
+        refuse_one_string(texts)
         seen: set[str] = set()
         for text in texts:
             seen.update(encodable(text))

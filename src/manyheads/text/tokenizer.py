@@ -12,7 +12,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import parse_json
-from manyheads.text.checks import library_errors, refuse_growth
+from manyheads.text.checks import library_errors, refuse_growth, refuse_one_string
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 COMMON_PADS = (PAD, "[PAD]")
@@ -53,6 +53,7 @@ class FileTokenizer:
 
     def encodings(self, texts: Sequence[Any], *, wrapped: bool = False, special: bool = False, places: bool = False):
         """What the library makes of texts, or of pairs of them; `places` asks where in a text each token stands."""
+        refuse_one_string(texts)
         clean = [encodable(text) if isinstance(text, str) else tuple(map(encodable, text)) for text in texts]
         model = self._recognising if special else self._model
         encode = model.encode_batch if places else model.encode_batch_fast
@@ -232,6 +233,7 @@ def refuse_small(vocabulary: int, special: int, names: str) -> None:
 
 def learn_pairs(model: tokenizers.Tokenizer, texts: Iterable[str], vocabulary: int, special: list[str]) -> None:
     """Byte-pair encoding: join the most frequent pair of tokens, again and again."""
+    refuse_one_string(texts)
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
         min_frequency=2,  # a pair of tokens seen once says nothing about the next corpus

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 from manyheads.core.log import say, warn
+from manyheads.core.words import counted
 from manyheads.train.config import TrainConfig
 from manyheads.train.optim import learning_rate, peak_rate
 
@@ -38,7 +39,8 @@ def tell_length(config: TrainConfig, batches: int, width: int) -> None:
     often = f"{epochs:,.0f}" if epochs >= 10 else f"{epochs:.1f}"
     warmup = f", {config.warmup:,} of them to warm up" if 1 < config.warmup < config.steps else ""
     why = ", as many as train.epochs allow" if config.steps == _allowed(config, batches) else ""
-    say(f"{config.steps:,} steps{warmup}: {often} epochs of {batches:,} batch{'es' if batches > 1 else ''}{why}")
+    steps, batch = counted(config.steps, "step"), counted(batches, "batch", "batches")
+    say(f"{steps}{warmup}: {often} epochs of {batch}{why}")
     if config.steps < config.warmup:
         warn(
             f"train.steps is {config.steps:,} and train.warmup {config.warmup:,}: the learning rate ends at "

@@ -1,4 +1,5 @@
 import copy
+import math
 
 import pytest
 import torch
@@ -212,7 +213,8 @@ def test_dynamic_ntk_turns_late_and_by_the_length_in_view():
         ({"kind": "rotary", "scaling": "llama3", "factor": 3.0, "low_turns": 4.0}, "low_turns"),
         ({"length": 0}, "length is 0"),
         ({"clip": 0}, "clip is 0"),
-        ({"base": 1.0}, "above 1"),
+        *(({"base": base}, "finite and above 1") for base in (1.0, math.inf, math.nan)),
+        *(({"amplitude": size}, "least it can be is 0") for size in (-1.0, math.inf, math.nan)),
         ({"buckets": 2}, "buckets is 2"),
         ({"buckets": 7}, "use 8"),
         ({"buckets": 32, "furthest": 16}, "set it above 16"),

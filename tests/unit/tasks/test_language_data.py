@@ -37,11 +37,13 @@ def test_the_end_is_held_out_as_nanogpt_holds_it_out():
     assert held_out_tokens(1000, 7) == 7  # and never more than is validated on
 
 
-def test_the_last_tenth_of_the_text_is_held_out(text, tmp_path):
+def test_the_last_tenth_of_the_text_is_held_out(text, tmp_path, capfd):
     prepared = prepare("language", TextData(text=(str(text),), tokenizer="characters"), CONTEXT, tmp_path / "run")
     whole = LETTERS * 30
     count = len(whole) + 1  # with the end of the text
     assert (len(prepared.train), len(prepared.valid)) == (int(count * 0.9), count - int(count * 0.9))
+    held = f"the last {count - int(count * 0.9)} of {count:,} tokens"
+    assert f"held out for validation: {held}" in capfd.readouterr().err
     assert text_in(prepared, prepared.train) == whole[: int(count * 0.9)]
     assert text_in(prepared, prepared.valid) == whole[int(count * 0.9) :]
     (tmp_path / "other.txt").write_text("a" * 40, encoding="utf-8")  # documents end with the end of a text

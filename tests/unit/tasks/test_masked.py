@@ -287,8 +287,9 @@ def test_any_two_sentences_fit_a_row_and_longer_ones_would_not():
             longest_sentence(context)
 
 
-def test_the_last_tenth_of_the_sentences_is_held_out_unless_text_for_validation_is_given(text, tmp_path):
+def test_the_last_tenth_of_the_sentences_is_held_out_unless_text_for_validation_is_given(text, tmp_path, capfd):
     prepared = prepare("masked", data_of(text), CONTEXT, tmp_path / "run")
+    assert "held out for validation: the last 4 of 40 sentences" in capfd.readouterr().err
     assert words_of(prepared.processor, prepared.train) == numbered(40)[:36]
     assert words_of(prepared.processor, prepared.valid) == numbered(40)[36:]
     few = prepare("masked", data_of(text, valid_tokens=11), CONTEXT, tmp_path / "few")

@@ -119,6 +119,13 @@ def test_one_string_is_nowhere_a_list_of_its_letters(ask):
         ask()
 
 
+def test_no_prompts_stream_nothing_and_hypotheses_are_as_many_as_references():
+    assert list(ready("gpt").stream([])) == []
+    for found, right in (([], []), (["ab"], ["ab", "cd"])):
+        with pytest.raises(ConfigError, match="each must have the other"):
+            score(found, right)
+
+
 def test_choices_are_any_iterable_too():
     predictor, choices = ready("of choices"), ["the cat", "a dog", "sleeps"]
     same(predictor([("a", iter(choices))]), predictor([("a", choices)]))

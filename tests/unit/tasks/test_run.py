@@ -4,7 +4,7 @@ import pytest
 
 from manyheads.core.errors import ConfigError
 from manyheads.ops import device
-from manyheads.tasks.run import resolve, train
+from manyheads.tasks.run import resolve, resolve_again, train
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,9 @@ def test_a_model_that_has_no_room_is_refused_before_anything_is_written(
     with pytest.raises(ConfigError, match=sentence):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("said", "amplitude"), [("", 1.0), ("amplitude = 0.0\n", 0.0)])
+def test_a_run_that_knows_no_amplitude_goes_on_with_sinusoids_of_size_1(tmp_path, said, amplitude):
+    (tmp_path / "recipe.toml").write_text(f'[model.positions]\nkind = "sinusoidal"\n{said}')
+    assert resolve_again(tmp_path, "language").model.positions.amplitude == amplitude

@@ -41,6 +41,13 @@ known = cache(made)
 
 
 @every_kind
+def test_one_string_is_no_list_of_its_letters(kind):
+    for ask in (lambda: made(kind, "the cat"), lambda: known(kind).encode("the cat")):
+        with pytest.raises(ConfigError, match="takes a list of texts, not one string"):
+            ask()
+
+
+@every_kind
 def test_training_needs_no_torch_and_gives_the_same_bytes_in_any_process(tmp_path, kind):
     script = f"""
 import sys

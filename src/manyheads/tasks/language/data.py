@@ -103,8 +103,9 @@ def open_text(directory: Path, most: int) -> tuple[Store, Store]:
     if (directory / "valid").exists():
         valid = Store.open(directory / "valid")
     else:
-        border = len(train) - held_out_tokens(len(train), most)
-        train, valid = train.part(0, border), train.part(border, len(train))
+        count, held = len(train), held_out_tokens(len(train), most)
+        say(f"held out for validation: the last {held:,} of {count:,} tokens")
+        train, valid = train.part(0, count - held), train.part(count - held, count)
     valid = valid.part(0, min(len(valid), most))
     if min(len(train), len(valid)) < 2:
         raise DataError(

@@ -185,7 +185,9 @@ class LanguageModel(Predictor):
 
         There are as many rows of each prompt as there are limits for it.
         """
-        copies = len(limits) // max(len(prompts), 1)
+        if not prompts:
+            return
+        copies = len(limits) // len(prompts)
         begun = [row for row in prompts for _ in range(copies)]
         sampler = Sampler(sampling, begun, streams, self.model.config.vocabulary, self.special.banned, self.device)
         texts = [TextStream(self.tokenizer, stop) for stop in stops]

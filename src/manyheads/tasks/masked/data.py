@@ -4,6 +4,7 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting, say
+from manyheads.core.words import counted
 from manyheads.data.ragged import Store
 from manyheads.data.sentences import document_bounds, split, write_sentences
 from manyheads.tasks.language.data import HELD_OUT, Texts
@@ -31,14 +32,17 @@ def store_sentences(texts: Texts, tokenizer: EncoderTokenizer, context: int, dir
         train = directory / "train"
         store = write_sentences(train, texts.documents(), tokenizer, longest=longest, on_progress=show)
     documents, tokens = len(document_bounds(store)) - 1, len(store["ids"].flat)
-    say(f"{len(store):,} sentences in {documents:,} documents: {tokens:,} tokens of {len(tokenizer):,} kinds")
+    sentences = f"{counted(len(store), 'sentence')} in {counted(documents, 'document')}"
+    say(f"{sentences}: {tokens:,} tokens of {len(tokenizer):,} kinds")
 
 
 def open_sentences(directory: Path, most: int) -> tuple[Store, Store]:
     """The sentences to learn from and those to validate on, at most so many tokens of them."""
     train = Store.open(directory / "train")
     if not (directory / "valid").exists():
-        return split(train, HELD_OUT, most)
+        learned, held = split(train, HELD_OUT, most)
+        say(f"held out for validation: the last {len(held):,} of {counted(len(train), 'sentence')}")
+        return learned, held
     valid = Store.open(directory / "valid")
     return train, split(valid, 1.0, most)[1] if len(valid["ids"].flat) > most else valid
 

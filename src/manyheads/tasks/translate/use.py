@@ -267,6 +267,8 @@ def score(hypotheses: Iterable[str], references: Iterable[str]) -> dict[str, tup
 
     metrics = {"BLEU": BLEU(), "BLEU, lower": BLEU(lowercase=True), "chrF": CHRF()}
     found, right = (texts_of(each, "score") for each in (hypotheses, references))
+    if len(found) != len(right) or not found:
+        raise ConfigError(f"{len(found):,} hypotheses and {len(right):,} references; each must have the other")
     scores = {name: metric.corpus_score(found, [right]) for name, metric in metrics.items()}
     return {name: (scores[name].score, str(metric.get_signature())) for name, metric in metrics.items()}
 
