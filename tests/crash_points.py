@@ -14,8 +14,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import tensorboard.compat.proto.event_pb2
+import tensorboard.summary.writer.record_writer  # once, and not in every process
 import torch._dynamo
-import torch.utils.tensorboard
 
 from manyheads.core import files
 from manyheads.core.files import TEMPORARY
