@@ -14,8 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import tensorboard.compat.proto.event_pb2
-import tensorboard.summary.writer.record_writer  # once, and not in every process
+import tensorboard.summary.writer.event_file_writer  # noqa: F401 here, and not in every process
 import torch._dynamo
 
 from manyheads.core import files
