@@ -23,6 +23,7 @@ from manyheads.tasks.task import open_predictor
 
 TOLERANCE = 1e-4
 LONGEST = 24  # tokens of a translation: searching without the cache takes the square of it
+MOST_SENTENCES = 10_000
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ def check(path: Path, *, sentences: int = 24, beam: int = 4) -> list[Finding]:
     """Compares logits and whole texts of random sentences in the model's own vocabulary, on the CPU."""
     if sentences < 1 or beam < 1:
         raise ConfigError(f"{sentences} sentences with a beam of {beam} show nothing; both must be at least 1")
+    if sentences > MOST_SENTENCES:
+        raise ConfigError(f"{sentences:,} sentences are asked for; at most {MOST_SENTENCES:,} are checked")
     predictor = open_predictor(path, device="cpu")
     with torch.inference_mode():
         return predictor.selfcheck(sentences, beam)
