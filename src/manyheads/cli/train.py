@@ -91,6 +91,7 @@ def _train(
         refuse_unwritable_folder(out)
     from manyheads.core.configs import to_toml
     from manyheads.core.log import say
+    from manyheads.core.words import counted
     from manyheads.tasks.run import resolve, resolve_again, train
     from manyheads.tasks.run_directory import run_is_new
 
@@ -113,7 +114,8 @@ def _train(
     except Stopped as stopped:
         again = f"manyheads train {name} --out {out} --resume"
         raise Stopped(f"{stopped}; go on with: {again}", stopped.exit_code) from None
-    say(f"done after {progress.step} steps: the best model, of step {progress.best_step}, is in {out / 'model'}")
+    done = counted(progress.step, "step")
+    say(f"done after {done}: the best model, of step {progress.best_step}, is in {out / 'model'}")
     say(f"try: {resolved.try_next.format(out=out)}")
 
 

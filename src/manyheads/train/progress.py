@@ -58,7 +58,7 @@ class Board:
     """A file for TensorBoard, written at once: its own writer is a thread, whose errors are tracebacks."""
 
     def __init__(self, folder: Path, purged_from: int):
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         self.event = Event
