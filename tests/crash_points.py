@@ -14,8 +14,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import tensorboard.summary.writer.event_file_writer  # noqa: F401 here, and not in every process
 import torch._dynamo
-import torch.utils.tensorboard
 
 from manyheads.core import files
 from manyheads.core.files import TEMPORARY

@@ -176,3 +176,10 @@ def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(folder, tmp_p
     file, *given = flags.format(folder=folder).split()
     assert said in refused("train", "answer", "--out", tmp_path / "new", "--data", folder / file, *given)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_text_without_end_is_refused_before_all_of_it_is_read(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("MANYHEADS_LONGEST_LINE", "50")
+    (tmp_path / "long.txt").write_text("The dog sleeps. " * 9)
+    for given, stdin in ((["--context", tmp_path / "long.txt"], b""), ([], b"The dog sleeps. " * 9)):
+        assert "it is longer than 50 bytes" in refused("answer", run, "Who sleeps?", *given, stdin=stdin)

@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 from helpers import changed, unsealed
 
 from manyheads import Translator
@@ -357,6 +358,11 @@ def test_a_fault_of_our_own_looks_different_from_a_users(run, monkeypatch):
         called("translate", run, "--debug", stdin=b"the cat\n")
 
 
+def test_memory_that_torch_cannot_have_is_no_fault_of_ours(run, monkeypatch):
+    monkeypatch.setattr(Translator, "translate", lambda *_, **__: torch.empty(2**60))
+    assert "there is not enough memory for this" in refused("translate", run, stdin=b"the cat\n")
+
+
 def test_a_model_may_stand_anywhere_among_the_options(run, corpus, tmp_path):
     (tmp_path / "t.tsv").write_text("the cat\tdie Katze\n")
     pairs, sides = tmp_path / "t.tsv", ["--source", corpus / "valid.en", "--target", corpus / "valid.de"]
@@ -438,6 +444,7 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
         (["translate", run, "--alpha", "nan"], "the length penalty alpha is nan; it must be from 0"),
         (["translate", run, "--device", "mps"], "'mps' is not a device; use auto, cpu or cuda"),
         (["selfcheck", run, "--sentences", "0"], "both must be at least 1"),
+        (["selfcheck", run, "--sentences", 10**9], "1,000,000,000 sentences are asked for; at most 10,000 are checked"),
         (["translate", run, "--beam", "many"], "many"),
         (["trnslate", run], "trnslate"),
         (["translate", run, "--bean", "4"], "--bean"),

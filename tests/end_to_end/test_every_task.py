@@ -265,10 +265,13 @@ def test_a_tokenizer_can_be_brought_along_as_a_file_a_folder_or_a_model(trial, r
         mine, theirs = ((each / "tokenizer" / "tokenizer.json").read_bytes() for each in (out, run))
         assert mine == theirs
         assert tomllib.loads((out / "recipe.toml").read_text())["data"]["tokenizer"] == str(run / name)
-    assert "no.json is not there" in refused(
-        *("train", trial.task, *data_of(trial, folder), "--tokenizer", folder / "no.json", "--out", tmp_path / "new")
-    )
-    assert not (tmp_path / "new").exists()
+    damaged = shutil.copytree(run / "model", tmp_path / "damaged") / "tokenizer.json"
+    damaged.write_bytes(damaged.read_bytes().replace(b"  ", b"   ", 1))
+    said = {folder / "no.json": "is not there", **dict.fromkeys((damaged, damaged.parent), "is not what it was when")}
+    for file, sentence in said.items():
+        asked = ["train", trial.task, *data_of(trial, folder), "--tokenizer", file, "--out", tmp_path / "new"]
+        assert sentence in refused(*asked)
+        assert not (tmp_path / "new").exists()
 
 
 @only("translate", "language", "masked")

@@ -1,6 +1,7 @@
 """`manyheads answer MODEL --context FILE QUESTION`"""
 
 import sys
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -50,11 +51,14 @@ def answer(
 def _text(path: Path | None) -> tuple[str, str]:
     """A whole text, of which every character counts, and the words for where it is from."""
     from manyheads.core.errors import DataError
+    from manyheads.data.readers.corpus import longest_line, refuse_long
 
     file = None if path is None or str(path) == "-" else path
     place = NAME if file is None else str(file)
     try:
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        with nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
+            content = stream.read(longest_line() + 1)
+        refuse_long(len(content), longest_line(), place)
         return content.decode("utf-8-sig"), place
     except UnicodeDecodeError as error:
         raise DataError(

@@ -1,6 +1,7 @@
 """`manyheads`: the commands, and how errors reach the user."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -103,6 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, RuntimeError) and re.search("can't allocate memory|out of memory", str(error)):
+            error = MemoryError()  # which torch says in its own way
         with suppress(OSError):  # of a terminal that was closed
             print(disarmed(f"manyheads: {_told(error)}"), file=sys.stderr)
         sys.exit(getattr(error, "exit_code", 2 if isinstance(error, MENDABLE) else 1))

@@ -92,6 +92,7 @@ def _train(
         refuse_unwritable_folder(out)
     from manyheads.core.configs import to_toml
     from manyheads.core.log import say
+    from manyheads.core.words import counted
     from manyheads.tasks.run import resolve, resolve_again, train
     from manyheads.tasks.run_directory import run_is_new
 

@@ -153,7 +153,7 @@ def parse_json(text: str | bytes) -> Any:
 
 def inner_path(directory: Path, name: str) -> Path:
     """The file or folder that something in a directory names; one that leads out of the directory is a ValueError."""
-    if Path(name).is_absolute() or ".." in Path(name).parts:
+    if Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
         raise ValueError(f"{name} leads out of {directory}")
     return directory / name
 

@@ -1,6 +1,7 @@
 """Messages for a person: to stderr, so that stdout carries only results."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -20,7 +21,7 @@ class Terminal:
     """A stream to a terminal to which no control character gets as such, whatever is printed: names, texts, errors."""
 
     def __init__(self, stream: TextIO):
-        self.rich_proxied_file = stream  # where rich, whose colours and bars are ours, goes on writing
+        self.rich_proxied_file = stream  # by the name under which rich, whose colours are ours, looks for one
 
     def write(self, text: str) -> int:
         return self.rich_proxied_file.write(disarmed(text))
@@ -29,11 +30,21 @@ class Terminal:
         return getattr(self.rich_proxied_file, name)
 
 
+class Beneath:
+    """Standard error as it is beneath all that stands before it: a bar of rich's puts something before `Terminal`."""
+
+    def __getattr__(self, name: str) -> Any:
+        stream: Any = sys.stderr
+        while inner := getattr(stream, "rich_proxied_file", None):
+            stream = inner
+        return getattr(stream, name)
+
+
 @cache
 def _console():
     from rich.console import Console  # slow to import, and --help needs none
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(file=Beneath(), highlight=False, soft_wrap=True)  # type: ignore
 
 
 _quiet = False

@@ -105,6 +105,11 @@ def _unless(value: Any, usual: Any) -> Any:
     return None if value == usual else value
 
 
+def _first(*values: Any) -> Any:
+    """The first that is said; a zero is, and refused where it cannot be."""
+    return next(value for value in values if value is not None)
+
+
 def _read_positions(table: dict[str, Any]) -> tuple[PositionsConfig, int]:
     """The rotary positions and the context, from rope_parameters or, before version 5, rope_theta and rope_scaling."""
     rope = table.get("rope_scaling") or table.get("rope_parameters") or {}
@@ -117,11 +122,11 @@ def _read_positions(table: dict[str, Any]) -> tuple[PositionsConfig, int]:
         )
     refuse({**table, **rope}, "this Llama", partial_rotary_factor=1.0)
     context = table.get("max_position_embeddings", 2048)
-    base = float(rope.get("rope_theta") or table.get("rope_theta") or 10_000.0)
+    base = float(_first(rope.get("rope_theta"), table.get("rope_theta"), 10_000.0))
     if scaling == "none":
         return PositionsConfig(kind="rotary", length=context, base=base), context
-    original = {**rope, **table}.get("original_max_position_embeddings") or context
-    factor = float(rope.get("factor") or context / original)
+    original = _first({**rope, **table}.get("original_max_position_embeddings"), context)
+    factor = float(_first(rope.get("factor"), context / max(original, 1)))
     settings: dict[str, Any] = {"kind": "rotary", "base": base, "scaling": scaling, "factor": factor}
     if scaling == "llama3":
         low, high = needed(rope, "low_freq_factor"), needed(rope, "high_freq_factor")

@@ -1,6 +1,7 @@
 """sentence-transformers directories: a BERT, and in modules.json how its vectors become one for each text."""
 
 from pathlib import Path
+from typing import Any
 
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import inner_path, parse_json
@@ -60,15 +61,21 @@ def _modules(directory: Path) -> dict[str, str]:
     file = directory / "modules.json"
     try:
         entries = parse_json(file.read_text(encoding="utf-8"))
-        found = {str(entry["type"]).rpartition(".")[2]: str(entry["path"]) for entry in entries}
+        if not isinstance(entries, list) or not all(map(_is_module, entries)):
+            raise ValueError("it must list modules, each with a type and a path")
+        found = {entry["type"].rpartition(".")[2]: entry["path"] for entry in entries}
         for path in found.values():
             inner_path(directory, path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{file} cannot be read ({error}); fetch it again") from None
     for kind in found:
         if kind not in ("Transformer", "Pooling", "Normalize"):
             raise CheckpointError(f"{file} names a {kind}; only Transformer, Pooling and Normalize are known")
     return found
+
+
+def _is_module(entry: Any) -> bool:
+    return isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in ("type", "path"))
 
 
 def _pooling(file: Path) -> str:

@@ -95,7 +95,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         table = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from None
+        raise CheckpointError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(table, dict):
         raise CheckpointError(f"{path} is not a JSON object; it is damaged or not a model's")
     return table

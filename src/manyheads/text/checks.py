@@ -1,8 +1,10 @@
 """What a tokenizer.json from elsewhere could do to whoever opens it, and does not; one string is no list of texts."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import tokenizers
@@ -12,13 +14,16 @@ from manyheads.core.errors import ConfigError
 MOST_GROWTH = 1000  # characters that a normalizer or decoder may make of one
 MOST_STEPS = 1000
 PROBES = ("", "a", " ")
+_STDERR = 2
+_muting = Lock()
 
 
 @contextmanager
 def library_errors(what: str, then: str) -> Iterator[None]:
     """Makes a sentence of whatever the library cannot do, and of its panics, which are no Exception."""
     try:
-        yield
+        with _muted():
+            yield
     except BaseException as error:
         # It raises bare Exception for everything; all else, such as a key pressed, is not its own.
         if type(error) is Exception or type(error).__name__ == "PanicException":
@@ -30,6 +35,29 @@ def refuse_one_string(texts: Any) -> None:
     """One string would be taken for a list of its letters."""
     if isinstance(texts, str):
         raise ConfigError("a tokenizer takes a list of texts, not one string")
+
+
+@contextmanager
+def _muted() -> Iterator[None]:
+    """Keeps a panic's own report, pages long, away from standard error; of several threads only the first is muted."""
+    if not _muting.acquire(blocking=False):
+        yield
+        return
+    try:
+        kept = os.dup(_STDERR)
+    except OSError:  # it is closed
+        kept = None
+    try:
+        if kept is not None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, _STDERR)
+            os.close(nowhere)
+        yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, _STDERR)
+            os.close(kept)
+        _muting.release()
 
 
 def refuse_growth(model: tokenizers.Tokenizer, file: Any) -> None:

@@ -1,7 +1,7 @@
 """The tokenizer of encoders (BERT): WordPiece, with the marks that stand around texts."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import tokenizers
@@ -25,6 +25,8 @@ PAD, UNKNOWN, START, SEPARATOR, MASK = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[S
 USUAL_NAMES = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL))
 CONTINUING = "##"
 LARGEST_ALPHABET = 1000  # words with rarer characters than these are unknown
+LONGEST_WORD = 10_000  # characters of what can be a word at all; WordPiece takes those of more than 100 for unknown
+COUNTED_AT_ONCE = 1_000_000  # characters of a string that the library counts words in, at a score of bytes each
 
 # What tokenizer_config.json calls the choices of BERT's normalizer.
 _NORMALIZER_SETTINGS = {
@@ -139,7 +141,8 @@ def _words(texts: Iterable[str], normalizer: normalizers.BertNormalizer) -> Coun
     splitter = pre_tokenizers.BertPreTokenizer()
     for chunk, count in chunks.items():
         for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(chunk)):
-            words[word] += count
+            if len(word) <= LONGEST_WORD:
+                words[word] += count
     return words
 
 
@@ -168,8 +171,15 @@ def _learnt(words: Counter[str], alphabet: list[str], vocabulary: int) -> dict[s
         limit_alphabet=0,
         continuing_subword_prefix=CONTINUING,
     )
-    model.train_from_iterator((f"{word} " * count for word, count in words.items()), trainer)
+    model.train_from_iterator(_repeated(words), trainer)
     return model.get_vocab()
+
+
+def _repeated(words: Counter[str]) -> Iterator[str]:
+    """Strings in which each word stands as often as it was counted."""
+    for word, count in words.items():
+        most = COUNTED_AT_ONCE // len(word)
+        yield from (f"{word} " * min(most, count - done) for done in range(0, count, most))
 
 
 def _word_piece(

@@ -10,6 +10,7 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
+from manyheads.core.checksums import refuse_changed
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import parse_json
 from manyheads.text.checks import library_errors, refuse_growth, refuse_one_string
@@ -18,6 +19,7 @@ PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 COMMON_PADS = (PAD, "[PAD]")
 COMMON_ENDS = (END, "<|endoftext|>", "[SEP]", "<eos>")
 COMMON_UNKNOWNS = (UNKNOWN, "[UNK]")
+BESIDE = ("special_tokens_map.json", "tokenizer_config.json")  # what is said of it in files of their own
 BYTES = 256  # of which every one has a token
 LARGEST = 10_000_000  # tokens; the largest vocabularies published have a million
 
@@ -245,12 +247,16 @@ def learn_pairs(model: tokenizers.Tokenizer, texts: Iterable[str], vocabulary: i
 
 
 def file_at(path: Path, older: str = "") -> Path:
-    """The tokenizer.json that a path names, by itself or as the directory that holds it, there also an older one."""
+    """The tokenizer.json that a path names, by itself or as the directory that holds it, there also an older one.
+
+    One that is not as the checksums beside it say is refused.
+    """
     file = path / "tokenizer.json" if path.is_dir() else path
     if older and not file.is_file() and (path / older).is_file():
-        return path / older
+        file = path / older
     if not file.is_file():
         raise ConfigError(f"{file} is not there; give a tokenizer.json or a directory that holds one")
+    refuse_changed(file.parent, file.name, *BESIDE)
     return file
 
 
@@ -294,7 +300,7 @@ def first_known(model: tokenizers.Tokenizer, names: Iterable[str]) -> str | None
 def named_beside(file: Path) -> dict[str, str]:
     """The special tokens that the files beside a tokenizer.json name, e.g. {"pad_token": "<pad>"}."""
     named: dict[str, str] = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+    for name in BESIDE:
         for role, token in entries_beside(file, name).items():
             content = token.get("content") if isinstance(token, dict) else token
             if role.endswith("_token") and isinstance(content, str):

@@ -2,15 +2,17 @@
 
 import json
 import os
+import socket
 import sys
 import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from manyheads.core.files import parse_json, sync, write_atomically
 from manyheads.core.locks import stays
-from manyheads.core.log import disarmed, is_quiet, say, warn
+from manyheads.core.log import Beneath, disarmed, is_quiet, say, warn
 
 
 class Metrics:
@@ -30,10 +32,7 @@ class Metrics:
         sync(run)
         self.board = None
         try:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.board = SummaryWriter(str(run / "tensorboard"), purge_step=since + 1)
-            self.board.flush()  # it writes in a thread, whose errors nobody catches
+            self.board = Board(run / "tensorboard", purged_from=since + 1)
         except ImportError:
             say("TensorBoard is not installed, metrics go to metrics.jsonl alone: pip install 'manyheads[look]'")
 
@@ -42,9 +41,7 @@ class Metrics:
         self.file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
         self.file.flush()
         if self.board:
-            for name, value in values.items():
-                self.board.add_scalar(f"{kind}/{name}", value, step)
-            self.board.flush()
+            self.board.add(step, {f"{kind}/{name}": value for name, value in values.items()})
 
     def sync(self) -> None:
         """Hands the records to the disk: those before a checkpoint are not made again."""
@@ -55,6 +52,31 @@ class Metrics:
         self.file.close()
         if self.board:
             self.board.close()
+
+
+class Board:
+    """A file for TensorBoard, written at once: its own writer is a thread, whose errors are tracebacks."""
+
+    def __init__(self, folder: Path, purged_from: int):
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        self.event = Event
+        folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        self.records = RecordWriter((folder / name).open("wb"))
+        self._write(file_version="brain.Event:2")
+        self._write(step=purged_from, session_log=SessionLog(status=SessionLog.START))  # later ones are made again
+
+    def add(self, step: int, values: dict[str, float]) -> None:
+        self._write(step=step, summary={"value": [{"tag": tag, "simple_value": it} for tag, it in values.items()]})
+
+    def _write(self, **event: Any) -> None:
+        self.records.write(self.event(wall_time=time.time(), **event).SerializeToString())
+        self.records.flush()
+
+    def close(self) -> None:
+        self.records.close()
 
 
 def _step_of(line: bytes) -> float | None:
@@ -83,7 +105,7 @@ class Display:
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[news]}"),
                 TimeRemainingColumn(),
-                console=Console(stderr=True),
+                console=Console(file=Beneath()),  # type: ignore
             )
             self.task = self.bar.add_task("training", total=total, completed=done, news="starting")
             self.bar.start()

@@ -1,11 +1,13 @@
 """Counts on a terminal and elsewhere."""
 
 import io
+import sys
 
 import pytest
 from rich.console import Console
 
 from manyheads.core import log
+from manyheads.train import progress
 
 
 @pytest.fixture
@@ -43,6 +45,22 @@ def test_no_escape_sequence_of_a_name_reaches_a_terminal(shown):
     assert stream.getvalue() == SHOWN
     Console(file=terminal, force_terminal=True, color_system="standard").print("red", style="red")
     assert stream.getvalue().endswith("\x1b[31mred\x1b[0m\n")  # colours of ours stay colours
+
+
+def test_a_bar_on_a_terminal_has_its_colours(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", log.Terminal(stream))
+    monkeypatch.setenv("TERM", "xterm")
+    bar = progress.Display(total=3, done=0)
+    bar.step(1)
+    bar.line("best \x1b[2J")
+    print("a name \x1b[2J", file=sys.stderr)
+    bar.close()
+    shown = stream.getvalue()
+    assert "\x1b[" in shown.partition("training")[2]
+    assert r"\x1b[" not in shown.replace(r"best \x1b[2J", "")
+    assert "\x1b[2J" not in shown
 
 
 def test_a_count_with_a_total_says_it_at_each_tenth_and_not_where_it_is_quiet(shown, monkeypatch):

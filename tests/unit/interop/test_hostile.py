@@ -55,6 +55,8 @@ def test_whatever_a_config_says_is_a_model_or_a_sentence(copied, name):
         ("translator", {"decoder_start_token_id": -1}, "says start -1, but ids end at"),
         ("translator", {"share_encoder_decoder_embeddings": "false"}, "must be of type bool"),
         ("llama", {"rope_parameters": {"rope_theta": "much"}}, "rope_parameters.rope_theta is 'much'"),
+        ("llama", {"rope_parameters": {"rope_theta": 0}}, "base is 0.0 and must be above 1"),
+        ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor is 0.0, and the least it can be is"),
         ("classifier", {"id2label": {"one": "no", "two": "yes"}}, "must name the labels 0 to 1"),
         ("answerer", {"manyheads": {"longest": "far"}}, "manyheads.longest is 'far'; it must be of type int"),
     ],
@@ -94,14 +96,16 @@ def test_a_model_larger_than_memory_is_refused_before_it_is_built(directories, m
     assert isinstance(load_model(directories / "gpt")[0], torch.nn.Module)
 
 
-@pytest.mark.parametrize("path", ["../gpt", "/etc", "[deep]"])
+@pytest.mark.parametrize("path", ["../gpt", "/etc", "\0", 3, None, "[deep]", "[other]"])
 def test_modules_that_lead_out_of_their_directory_are_refused(copied, path):
     directory = copied("embedder")
     load_embedder(directory)
     modules = json.loads((directory / "modules.json").read_text())
     modules[1]["path"] = path
-    (directory / "modules.json").write_text("[" * 200_000 if path == "[deep]" else json.dumps(modules))
-    with pytest.raises(CheckpointError, match=r"modules\.json cannot be read \(.*(leads out of|nested too deeply)"):
+    others = {"[deep]": "[" * 200_000, "[other]": "[3]"}
+    (directory / "modules.json").write_text(others.get(path) or json.dumps(modules))
+    said = "leads out of|nested too deeply|it must list modules, each with a type and a path"
+    with pytest.raises(CheckpointError, match=rf"modules\.json cannot be read \(.*({said})"):
         load_embedder(directory)
 
 

@@ -109,6 +109,17 @@ def test_heads_keep_their_numbers_when_others_are_removed_and_those_not_there_ar
             reading_of(who, **where)
 
 
+@pytest.mark.parametrize(
+    ("source", "said"), [("a " * 1025, "sentence 2 has 1,025 words"), ("a" * 4000, r"sentence 2 has \d,\d{3} tokens")]
+)
+def test_a_sentence_of_thousands_of_words_is_refused(translator, source, said):
+    with pytest.raises(DataError, match=f"{said}; at most 1,024 can be aligned: break it up"):
+        list(align(translator, [PAIRS[0], (source, "a")]))
+    if " " in source:  # and before it is translated
+        with pytest.raises(DataError, match=said):
+            list(with_translations(translator, ["a", source]))
+
+
 def test_readings_are_scored_and_the_best_is_found(translator):
     wanted = Reading(0, 1, shifted=True)
     truth = [found.links for found in align(translator, PAIRS, wanted)]

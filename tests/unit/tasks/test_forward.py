@@ -110,6 +110,13 @@ def test_a_translator_with_a_table_of_positions_ends_where_that_ends(see, texts)
 
 
 @both
+@pytest.mark.parametrize("texts", [("a " * 2000,), (TEXT, "a " * 2000)])
+def test_a_translator_of_any_length_is_not_looked_into_for_hours(models, see, texts):
+    with pytest.raises(DataError, match=r"has [24],\d{3} tokens, but the model reads 1,024; shorten it"):
+        see(models["translator"], *texts)
+
+
+@both
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [

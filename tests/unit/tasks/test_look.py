@@ -15,6 +15,7 @@ from manyheads.look import record
 from manyheads.look.record import recorded_attention
 from manyheads.look.rollout import cross_rollout, rollout
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.ops import device
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.look import SHOWS, look_inside, picture, tables
 from manyheads.tasks.inside.prune import prune
@@ -384,6 +385,14 @@ def test_the_page_has_the_text_and_all_tables_and_nothing_of_it_is_markup(models
 
 
 # What cannot be
+
+
+def test_more_weights_than_memory_holds_are_refused_and_those_of_one_head_are_not(models, monkeypatch):
+    model = LanguageModel.load(models["gpt"], device="cpu")
+    monkeypatch.setattr(device, "free_memory", lambda where: 5000)
+    with pytest.raises(ConfigError, match=r"attention weights need about .* shorten the text, or name a layer and a"):
+        look_inside(model, TEXT)
+    assert look_inside(model, TEXT, layer=0, head=1).views
 
 
 @pytest.mark.parametrize("name", ["gpt", "llama"])

@@ -1,6 +1,7 @@
 import gzip
 import importlib.util
 import json
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from manyheads.core.errors import ConfigError
+from manyheads.text import encoder
 from manyheads.text.encoder import LARGEST_ALPHABET, SPECIAL, EncoderTokenizer
 from manyheads.text.tokenizer import encodable
 
@@ -132,6 +134,14 @@ def test_lone_surrogates_are_no_characters():
     halved, whole = EncoderTokenizer.train(["a\ud83db \ud83d c"], 99), EncoderTokenizer.train(["ab c"], 99)
     assert halved._model.to_str() == whole._model.to_str()
     assert whole.encode(["a\ud83db \udc00"]) == whole.encode(["ab"])
+
+
+def test_what_is_no_word_is_not_learnt_from_and_a_frequent_one_is_counted_in_parts(monkeypatch):
+    texts = ["abc abd"] * 90
+    expected = EncoderTokenizer.train(texts, 20)._model.get_vocab()
+    monkeypatch.setattr(encoder, "COUNTED_AT_ONCE", 21)
+    assert EncoderTokenizer.train([*texts, "z" * 10_001], 20)._model.get_vocab() == expected
+    assert [*encoder._repeated(Counter({"abc": 9}))] == ["abc " * 7, "abc " * 2]
 
 
 def test_the_rarest_characters_are_left_out_of_a_large_alphabet():

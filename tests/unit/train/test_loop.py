@@ -1,9 +1,11 @@
 import json
+import shutil
 import signal
 from dataclasses import replace
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError, Stopped
@@ -15,6 +17,7 @@ from manyheads.train.checkpoint import Checkpoints, Progress, first_difference, 
 from manyheads.train.config import TrainConfig
 from manyheads.train.loop import Training
 from manyheads.train.objectives import Loss, translation_loss
+from manyheads.train.progress import Board
 
 MODEL = TransformerConfig(vocabulary=19, width=8, layers=1, heads=2, inner=12, dropout=0.2, pad=18, start=18, end=0)
 CONFIG = TrainConfig(
@@ -433,3 +436,17 @@ def test_devices_are_named_or_refused():
     assert pick_device("auto").type in ("cpu", "cuda")
     with pytest.raises(ManyheadsError, match="'gpu' is not a device; use auto, cpu or cuda"):
         pick_device("gpu")
+
+
+def test_tensorboard_reads_the_metrics_and_its_folder_may_go(tmp_path):
+    """Also of a run that went on, whose later records were made again."""
+    board = Board(tmp_path / "tensorboard", purged_from=1)
+    for step in (1, 2, 3):
+        board.add(step, {"train/loss": float(step)})
+    board.close()
+    board = Board(tmp_path / "tensorboard", purged_from=3)
+    board.add(3, {"train/loss": 7.0})
+    found = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(each.step, each.value) for each in found.Scalars("train/loss")] == [(1, 1.0), (2, 2.0), (3, 7.0)]
+    shutil.rmtree(tmp_path / "tensorboard")
+    board.add(4, {"train/loss": 8.0})

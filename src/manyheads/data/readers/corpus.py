@@ -44,7 +44,7 @@ def refuse_long(size: int, longest: int, place: str) -> None:
     if size > longest:
         raise DataError(
             f"{place}: it is longer than {longest:,} bytes, more than a line may have; break it up, or raise the "
-            f"limit, as in {LONGEST_LINE_FROM}={10 * longest}"
+            f"limit, as in {LONGEST_LINE_FROM}={10 * longest_line()}"
         )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from manyheads.core.errors import DataError
 from manyheads.core.files import parse_json
 from manyheads.core.log import warn
-from manyheads.data.readers.corpus import read_lines
+from manyheads.data.readers.corpus import longest_line, read_lines
 
-ONE_LINE = 2**40  # bytes: published files are all on one line
+LINES_IN_ONE = 100  # of any other file: published ones are all on one line
 KINDS = {dict: "an object", list: "a list", str: "a string", int: "a whole number"}
 
 
@@ -47,7 +47,7 @@ def read_questions(path: Path) -> list[Question]:
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
     try:
-        content = parse_json("\n".join(read_lines(path, longest=ONE_LINE)))
+        content = parse_json("\n".join(read_lines(path, longest=LINES_IN_ONE * longest_line())))
     except ValueError as error:
         raise DataError(f"{path}: not JSON ({error}); give a file in the layout of SQuAD") from error
     questions, mended, left_out = [], 0, 0

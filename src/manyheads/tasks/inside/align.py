@@ -19,7 +19,7 @@ from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.nn.parts import Part
 from manyheads.tasks.texts import refuse_no_list, text_pairs
-from manyheads.tasks.translate.use import Translator
+from manyheads.tasks.translate.use import LONGEST_SEEN, Translator
 from manyheads.text.tokenizer import Tokenizer
 
 BATCH_CELLS = 100_000  # pairs of a source and a target position in one batch, whose weights are all held at once
@@ -82,6 +82,8 @@ def with_translations(translator: Translator, sentences: Iterable[str]) -> Itera
     refuse_no_list(sentences, "align", "sentences")
     rest, done = iter(sentences), 0
     while chunk := list(islice(rest, TRANSLATED_AT_ONCE)):
+        for number, sentence in enumerate(chunk, start=done + 1):
+            _refuse_long(sentence.split(), "word", number)
         yield from zip(chunk, translator.translate(chunk, first_line=done + 1), strict=True)
         done += len(chunk)
 
@@ -153,8 +155,8 @@ def _batches(tokenizer: Tokenizer, pairs: Iterable[Pair]) -> Iterator[list[tuple
     """Pairs in their order, as many at a time as leave room for the weights."""
     batch: list[tuple[Side, Side]] = []
     longest_source = longest_target = 0
-    for pair in pairs:
-        source, target = (_side(tokenizer, text) for text in pair)
+    for number, pair in enumerate(pairs, start=1):
+        source, target = (_side(tokenizer, text, number) for text in pair)
         longest_source = max(longest_source, len(source.ids))
         longest_target = max(longest_target, len(target.ids))
         if batch and (len(batch) + 1) * longest_source * longest_target > BATCH_CELLS:
@@ -165,14 +167,23 @@ def _batches(tokenizer: Tokenizer, pairs: Iterable[Pair]) -> Iterator[list[tuple
         yield batch
 
 
-def _side(tokenizer: Tokenizer, text: str) -> Side:
+def _refuse_long(found: list, what: str, number: int) -> None:
+    if len(found) > LONGEST_SEEN:
+        raise DataError(
+            f"sentence {number:,} has {len(found):,} {what}s; at most {LONGEST_SEEN:,} can be aligned: break it up"
+        )
+
+
+def _side(tokenizer: Tokenizer, text: str, number: int) -> Side:
     words = text.split()
+    _refuse_long(words, "word", number)
     # Hardly a tokenizer has tokens that span two words, so that the tokens of the first words are the first of all.
     beginnings = tokenizer.encode([" ".join(words[: count + 1]) for count in range(len(words))])
     word_of_token: list[int] = []
     for word, ids in enumerate(beginnings):
         word_of_token += [word] * (len(ids) - 1 - len(word_of_token))
     ids = beginnings[-1] if words else []
+    _refuse_long(ids, "token", number)
     return Side(words, ids, word_of_token[: max(len(ids) - 1, 0)])
 
 

@@ -18,6 +18,7 @@ from manyheads.look.residuals import lens, reader, recorded_residuals, residual_
 from manyheads.look.rollout import cross_rollout, rollout
 from manyheads.look.statistics import head_statistics
 from manyheads.look.views import View, recorded_views
+from manyheads.ops.device import refuse_beyond_memory
 from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def look_inside(
     refuse_unknown(attentions(network), layers, heads)
     forward = read(predictor, text, second, tokens)
     labels = _labels(tokenizer, forward)
+    _refuse_many(network, layers, heads, labels)
     with (
         torch.inference_mode(),
         recorded_attention(network, layers=layers, heads=heads) as weights,
@@ -122,6 +124,17 @@ def look_inside(
     said = " | ".join(forward.texts)
     said = f"{said} → {forward.says}" if "encoder" in forward.ids else said + forward.says
     return Inside(name, said, views, rollouts, grids, weights.largest_difference)
+
+
+def _refuse_many(network: Any, layers: list[int] | None, heads: list[int] | None, labels: Labels) -> None:
+    """Refuses more weights than memory holds, each of which is held twice."""
+    count = 0
+    for part in attentions(network):
+        if layers is None or part.layer in layers:
+            rows, columns = labels(part.kind)
+            count += len(heads or part.module.numbers) * len(rows) * len(columns)
+    device = next(network.parameters()).device
+    refuse_beyond_memory(count, "attention weights", 2 * 4, device, "shorten the text, or name a layer and a head")
 
 
 def _labels(tokenizer: Any, forward: ForwardPass) -> Labels:

@@ -37,6 +37,7 @@ from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
 from manyheads.train.objectives import Loss, translation_loss
 
 LONGEST = 256  # tokens translated at once: as many as data.longest lets into training by default
+LONGEST_SEEN = 1024  # tokens of a text that is looked into: its weights grow with the square
 NAMED = 5  # of the lines that a warning is about
 EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and these (Vaswani et al. 2017, section 6.1)
 ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
@@ -148,14 +149,14 @@ class Translator(Predictor):
         model, tokenizer, config = self.model, self.tokenizer, self.model.config
         row = tokenizer.encode([text])[0]
         most = _most_tokens(config)
-        refuse_long(text, row, most)
+        refuse_long(text, row, min(most, LONGEST_SEEN))
         if second is None:
             found = decode_all(model, [row], beam=BEAM)[0][0].ids
             # One that was cut at its limit has no end.
             written, says = [*found, config.end][: min(len(row) + EXTRA_TOKENS, most)], tokenizer.decode([found])[0]
         else:
             written, says = tokenizer.encode([second])[0], second
-            refuse_long(second, written, most)
+            refuse_long(second, written, min(most, LONGEST_SEEN))
         before = [config.start, *written[:-1]]
         ids = {"encoder": row, "decoder": before}
         return ForwardPass((text,), ids, lambda: model(one_row(model, row), one_row(model, before)), written, says)

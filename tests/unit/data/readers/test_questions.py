@@ -36,9 +36,14 @@ def test_a_question_has_its_answers_where_they_stand(tmp_path, name, capfd):
     assert not any(question.impossible for question in found)
 
 
-def test_a_file_may_be_one_line_of_any_length(tmp_path, monkeypatch):
-    monkeypatch.setenv("MANYHEADS_LONGEST_LINE", "9")
-    assert read_questions(written(tmp_path / "a.json", squad(asked(("Tom", 9)))))
+def test_a_file_may_be_one_line_a_hundred_times_as_long_as_others_may_have(tmp_path, monkeypatch):
+    path = written(tmp_path / "a.json", squad(asked(("Tom", 9))))
+    size = path.stat().st_size
+    monkeypatch.setenv("MANYHEADS_LONGEST_LINE", str(size // 100 + 1))
+    assert read_questions(path)
+    monkeypatch.setenv("MANYHEADS_LONGEST_LINE", str(size // 100 - 1))
+    with pytest.raises(DataError, match=r"a.json, line 1: it is longer than \d+ bytes"):
+        read_questions(path)
 
 
 def test_a_question_without_an_answer_is_impossible(tmp_path, capfd):
