@@ -94,7 +94,11 @@ def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter] = (
 
     @wraps(function)
     def made(*, quiet: bool, debug: bool, **given: Any) -> Any:
-        return function(**given)
+        try:
+            return function(**given)
+        except BrokenPipeError:
+            # Whoever read our output has gone (`| head`); typer would end with 1, which stands for a fault.
+            raise typer.Exit(141) from None
 
     made.__signature__ = inspect.Signature(parameters)  # type: ignore
     made.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -30,10 +30,18 @@ class Terminal:
 
 
 @cache
-def _console():
+def console():
+    """The console that writes to stderr."""
     from rich.console import Console  # slow to import, and --help needs none
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    class Unwrapped(Console):
+        """A bar puts a wrapper of its own around a Terminal, below which its colours are to be written too."""
+
+        @property
+        def file(self) -> Any:
+            return getattr(super().file, "rich_proxied_file", super().file)
+
+    return Unwrapped(stderr=True, highlight=False, soft_wrap=True)
 
 
 _quiet = False
@@ -52,22 +60,22 @@ def is_quiet() -> bool:
 def say(message: str) -> None:
     """Prints a line of news."""
     if not _quiet:
-        _console().print(disarmed(message), markup=False)
+        console().print(disarmed(message), markup=False)
 
 
 def warn(message: str) -> None:
     """Prints a line that the user should read."""
-    _console().print(disarmed(f"warning: {message}"), style="yellow", markup=False)
+    console().print(disarmed(f"warning: {message}"), style="yellow", markup=False)
 
 
 @contextmanager
 def hushed() -> Iterator[None]:
     """Prints nothing meanwhile: for what is done once more later on."""
-    _console().quiet = True
+    console().quiet = True
     try:
         yield
     finally:
-        _console().quiet = False
+        console().quiet = False
 
 
 _counting: ContextVar[bool] = ContextVar("counting", default=False)
@@ -82,7 +90,7 @@ def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     if _counting.get() or _quiet:
         yield lambda count: None
         return
-    console, next_line = _console(), (total or 1_000_000) / 10
+    next_line = (total or 1_000_000) / 10
 
     def show(count: int) -> None:
         nonlocal next_line
@@ -96,7 +104,7 @@ def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
     token = _counting.set(True)
     try:
-        with console.status(what) if console.is_terminal else nullcontext() as status:
+        with console().status(what) if console().is_terminal else nullcontext() as status:
             yield show
     finally:
         _counting.reset(token)

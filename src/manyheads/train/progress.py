@@ -10,7 +10,7 @@ from pathlib import Path
 
 from manyheads.core.files import parse_json, sync, write_atomically
 from manyheads.core.locks import stays
-from manyheads.core.log import disarmed, is_quiet, say, warn
+from manyheads.core.log import console, disarmed, is_quiet, say, warn
 
 
 class Metrics:
@@ -74,7 +74,6 @@ class Display:
         self.total, self.bar = total, None
         self.started, self.started_at = time.monotonic(), done
         if sys.stderr.isatty() and not is_quiet():
-            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             self.bar = Progress(
@@ -83,7 +82,7 @@ class Display:
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[news]}"),
                 TimeRemainingColumn(),
-                console=Console(stderr=True),
+                console=console(),
             )
             self.task = self.bar.add_task("training", total=total, completed=done, news="starting")
             self.bar.start()

@@ -6,13 +6,14 @@ import pytest
 from rich.console import Console
 
 from manyheads.core import log
+from manyheads.train.progress import Display
 
 
 @pytest.fixture
 def shown(monkeypatch) -> io.StringIO:
     written = io.StringIO()
     console = Console(file=written)
-    monkeypatch.setattr(log, "_console", lambda: console)
+    monkeypatch.setattr(log, "console", lambda: console)
     return written
 
 
@@ -59,3 +60,24 @@ def test_news_stay_away_where_it_is_quiet_and_warnings_do_not(shown, monkeypatch
     log.say("news")
     log.warn("mind this")
     assert shown.getvalue() == "warning: mind this\n"
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_counts_and_bars_draw_on_a_terminal_in_their_colours(monkeypatch):
+    written = Screen()
+    monkeypatch.setattr("sys.stderr", log.Terminal(written))
+    monkeypatch.setenv("TERM", "xterm")
+    log.console.cache_clear()
+    with log.counting("heads", total=20) as show:
+        show(7)
+    bar = Display(30, 0)
+    bar.line("\x1b]0;owned")
+    bar.close()
+    log.console.cache_clear()
+    assert "\x1b[2K" in written.getvalue()
+    assert "heads: 7 of 20" in written.getvalue()
+    assert written.getvalue().count(r"\x1b") == 1  # that of the name
