@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from manyheads.cli.flags import Device, Json, Model
-from manyheads.cli.lines import print_json
+from manyheads.cli.lines import print_json, there
 from manyheads.core.errors import ConfigError
 from manyheads.core.words import counted
 
@@ -19,19 +19,26 @@ if TYPE_CHECKING:
 
 def align(
     model: Model,
-    sentence: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
-    translation: Annotated[str | None, typer.Argument(help="Its translation; none: the model translates.")] = None,
+    sentence: Annotated[str | None, typer.Argument(help="A sentence.", metavar="SENTENCE")] = None,
+    translation: Annotated[
+        str | None, typer.Argument(help="Its translation; none: the model translates.", metavar="TRANSLATION")
+    ] = None,
     source: Annotated[
-        list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…")
+        list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…", callback=there)
     ] = None,
     target: Annotated[
         list[Path] | None,
-        typer.Option(help="Their translations, line by line; none: the model translates.", metavar="FILE…"),
+        typer.Option(
+            help="Their translations, line by line; none: the model translates.", metavar="FILE…", callback=there
+        ),
     ] = None,
-    pairs: Annotated[list[Path] | None, typer.Option(help="Both in one file: .tsv or .jsonl.", metavar="FILE…")] = None,
+    pairs: Annotated[
+        list[Path] | None, typer.Option(help="Both in one file: .tsv or .jsonl.", metavar="FILE…", callback=there)
+    ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Score the model on the sample corpus.")] = False,
     gold: Annotated[
-        Path | None, typer.Option(help="Score against these links, i-j or i?j, a line for a pair.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Score against these links, i-j or i?j, a line for a pair.", metavar="FILE", callback=there),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="The layer that is read, from 0; none: the last.")] = None,
     head: Annotated[int | None, typer.Option(help="The head that is read, from 0; none: the mean of all.")] = None,
