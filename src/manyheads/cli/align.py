@@ -148,6 +148,6 @@ def _print_scores(
         for title, (plain, shifted) in rates.items():
             print(f"{title:{width}}  {plain:10.3f}  {shifted:14.3f}")
     print(f"{'best: ' if several else ''}{best.title}{', one step later' if best.shifted else ''}")
-    print(f"alignment error rate {found.error_rate:6.3f}   on {where}, {found.sure:,} sure links")
+    print(f"alignment error rate {found.error_rate:6.3f}   on {where}, {counted(found.sure, 'sure link')}")
     print(f"precision            {100 * found.precision:6.2f} %")
     print(f"recall               {100 * found.recall:6.2f} %")

@@ -13,6 +13,7 @@ from manyheads.cli.flags import Group, command_of, flag_named, flagged, flags_of
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, DataError, Stopped
 from manyheads.core.files import refuse_unwritable_folder
+from manyheads.core.words import counted
 from manyheads.interop.places import refuse_no_model
 from manyheads.tasks.run_directory import run_is_new
 from manyheads.tasks.task import TASKS, recipe_of, task_of
@@ -116,7 +117,8 @@ def _train(
     except Stopped as stopped:
         again = f"manyheads train {name} --out {out} --resume"
         raise Stopped(f"{stopped}; go on with: {again}", stopped.exit_code) from None
-    say(f"done after {progress.step} steps: the best model, of step {progress.best_step}, is in {out / 'model'}")
+    done = counted(progress.step, "step")
+    say(f"done after {done}: the best model, of step {progress.best_step}, is in {out / 'model'}")
     say(f"try: {resolved.try_next.format(out=out)}")
 
 

@@ -60,8 +60,10 @@ def test_epochs_are_said_and_what_is_hardly_meant_is_warned_of(capfd):
     assert capfd.readouterr().err == "30 steps, 3 of them to warm up: 7.5 epochs of 8 batches\n"
     tell_length(TrainConfig(steps=30, epochs=30, warmup=1), batches=1, width=8)
     assert capfd.readouterr().err == "30 steps: 30 epochs of 1 batch, as many as train.epochs allow\n"
+    tell_length(TrainConfig(steps=1, warmup=1), batches=5, width=8)
+    assert capfd.readouterr().err == "1 step: 0.2 epochs of 5 batches\n"
     tell_length(TrainConfig(steps=2000), batches=9, width=16)
     first, *warnings = capfd.readouterr().err.splitlines()
     assert first.endswith("222 epochs of 9 batches")
-    assert "train.steps is 2,000 and train.warmup 4,000: the learning rate ends at 2.0e-03" in warnings[0]
+    assert "--steps is 2,000 and train.warmup 4,000: the learning rate ends at 2.0e-03" in warnings[0]
     assert "222 epochs are very many" in warnings[1]

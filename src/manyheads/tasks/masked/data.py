@@ -4,6 +4,7 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting, say
+from manyheads.core.words import counted
 from manyheads.data.ragged import Store
 from manyheads.data.sentences import document_bounds, split, write_sentences
 from manyheads.tasks.language.data import HELD_OUT, Texts
@@ -31,7 +32,8 @@ def store_sentences(texts: Texts, tokenizer: EncoderTokenizer, context: int, dir
         train = directory / "train"
         store = write_sentences(train, texts.documents(), tokenizer, longest=longest, on_progress=show)
     documents, tokens = len(document_bounds(store)) - 1, len(store["ids"].flat)
-    say(f"{len(store):,} sentences in {documents:,} documents: {tokens:,} tokens of {len(tokenizer):,} kinds")
+    found = f"{counted(len(store), 'sentence')} in {counted(documents, 'document')}"
+    say(f"{found}: {tokens:,} tokens of {len(tokenizer):,} kinds")
 
 
 def open_sentences(directory: Path, most: int) -> tuple[Store, Store]:

@@ -22,7 +22,7 @@ def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | No
     """The first tensor in which an uninterrupted run and one killed at a random step and resumed differ, or None."""
     file = given_recipe(recipe)
     if steps < 3:
-        raise ConfigError(f"{steps} steps leave nothing to kill in the middle of; use at least 3")
+        raise ConfigError(f"--steps is {steps}, which leaves nothing to kill in the middle of; use at least 3")
     every = max(steps // 5, 1)
     kill_at = random.Random(seed).randint(every, steps - 1)
     changes = [f"train.steps={steps}", f"train.checkpoint_every={every}", "train.keep=5", "train.average=3"]
