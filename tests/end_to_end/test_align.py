@@ -101,7 +101,7 @@ def test_the_sample_corpus_chooses_on_one_set_and_scores_on_another(run, monkeyp
         (["the cat", "--layer", "1"], "there is no layer 1"),
         (["the cat", "--head", "2"], "there is no head 2"),
         (["--source", "in.en", "--target", "short.de"], "in.en has 4 lines but short.de has 1"),
-        (["--source", "none.en"], "none.en cannot be read: No such file"),  # of which no line was read
+        (["--source", "none.en"], "none.en is not there; check the path"),  # of which no line was read
         ([" "], "the sentence is empty; give one to align"),
         (["the cat", " "], "the translation is empty; give one, or leave it away, and the model translates"),
         (["--pairs", "in.tsv", "--gold", "unsure"], "unsure has no sure link, such as 0-0, to score against"),

@@ -473,7 +473,7 @@ WRONG_FILES = {
     [
         ("--text e.txt", "there is no text in e.txt"),
         ("--text w.txt", "there is no text in w.txt"),
-        ("--text a.txt", "1 tokens to train on and 1 to validate on are too few to predict one from another"),
+        ("--text a.txt", "1 token to train on and 1 to validate on are too few to predict one from another"),
         ("--text b.txt", "b.txt holds binary data, not text (byte 3 is zero)"),
         ("--text u.txt", "u.txt: byte 3 is not UTF-8"),
         ("--text no.txt", "no.txt is not there"),

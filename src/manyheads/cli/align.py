@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from manyheads.cli.flags import Device, Json, Model
-from manyheads.cli.lines import print_json
+from manyheads.cli.lines import print_json, there
 from manyheads.core.errors import ConfigError
 from manyheads.core.words import counted
 
@@ -19,19 +19,26 @@ if TYPE_CHECKING:
 
 def align(
     model: Model,
-    sentence: Annotated[str | None, typer.Argument(help="A sentence.")] = None,
-    translation: Annotated[str | None, typer.Argument(help="Its translation; none: the model translates.")] = None,
+    sentence: Annotated[str | None, typer.Argument(help="A sentence.", metavar="SENTENCE")] = None,
+    translation: Annotated[
+        str | None, typer.Argument(help="Its translation; none: the model translates.", metavar="TRANSLATION")
+    ] = None,
     source: Annotated[
-        list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…")
+        list[Path] | None, typer.Option(help="One sentence a line; plain, .gz or .xz.", metavar="FILE…", callback=there)
     ] = None,
     target: Annotated[
         list[Path] | None,
-        typer.Option(help="Their translations, line by line; none: the model translates.", metavar="FILE…"),
+        typer.Option(
+            help="Their translations, line by line; none: the model translates.", metavar="FILE…", callback=there
+        ),
     ] = None,
-    pairs: Annotated[list[Path] | None, typer.Option(help="Both in one file: .tsv or .jsonl.", metavar="FILE…")] = None,
+    pairs: Annotated[
+        list[Path] | None, typer.Option(help="Both in one file: .tsv or .jsonl.", metavar="FILE…", callback=there)
+    ] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Score the model on the sample corpus.")] = False,
     gold: Annotated[
-        Path | None, typer.Option(help="Score against these links, i-j or i?j, a line for a pair.", metavar="FILE")
+        Path | None,
+        typer.Option(help="Score against these links, i-j or i?j, a line for a pair.", metavar="FILE", callback=there),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="The layer that is read, from 0; none: the last.")] = None,
     head: Annotated[int | None, typer.Option(help="The head that is read, from 0; none: the mean of all.")] = None,
@@ -141,6 +148,6 @@ def _print_scores(
         for title, (plain, shifted) in rates.items():
             print(f"{title:{width}}  {plain:10.3f}  {shifted:14.3f}")
     print(f"{'best: ' if several else ''}{best.title}{', one step later' if best.shifted else ''}")
-    print(f"alignment error rate {found.error_rate:6.3f}   on {where}, {found.sure:,} sure links")
+    print(f"alignment error rate {found.error_rate:6.3f}   on {where}, {counted(found.sure, 'sure link')}")
     print(f"precision            {100 * found.precision:6.2f} %")
     print(f"recall               {100 * found.recall:6.2f} %")

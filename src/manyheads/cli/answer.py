@@ -14,7 +14,7 @@ from manyheads.cli.lines import NAME, print_json
 
 def answer(
     model: Model,
-    question: Annotated[str, typer.Argument(help="What is asked.")],
+    question: Annotated[str, typer.Argument(help="What is asked.", metavar="QUESTION")],
     context: Annotated[
         Path | None, typer.Option(help="The text that may answer it; none, or -: standard input.", metavar="FILE")
     ] = None,

@@ -1,19 +1,19 @@
 """Flags: those that many commands have, and those that are made of a dataclass's fields."""
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import MISSING, fields
 from functools import wraps
-from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from manyheads.cli.lines import there
 from manyheads.core.configs import field_docs
-from manyheads.core.errors import DataError
 from manyheads.core.log import be_quiet
 from manyheads.interop.places import refuse_no_model
 
@@ -50,14 +50,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No news, only warnin
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]  # which the caller sees to
 
 
-def there(names: list[str] | None) -> list[str] | None:
-    """Files that are not there are refused before anything is loaded; patterns are the reader's to look for."""
-    for name in names or ():
-        if not Path(name).exists() and not has_magic(name):
-            raise DataError(f"{name} is not there; check the path")
-    return names
-
-
 def flags_of(config: type, *, files: bool = False, only: Collection[str] = ()) -> Iterator[inspect.Parameter]:
     """A flag for each field of a dataclass, or for those that name files, or only for some; unset is None.
 
@@ -70,20 +62,33 @@ def flags_of(config: type, *, files: bool = False, only: Collection[str] = ()) -
             continue
         if typing.get_origin(hint) is Annotated:
             hint, metavar = typing.get_args(hint)
-        elif files:
-            continue
         kind = next(each for each in typing.get_args(hint) or (hint,) if each is not type(None))
         several = typing.get_origin(hint) is tuple
+        if files and not (metavar and several):
+            continue
         default = None if field.default in (MISSING, None, ()) else field.default
-        shown = {False: "no", True: "yes"}.get(default, str(default)) if default is not None else None
+        shown = f"  [default: {_written(default)}]" if default is not None and not only else ""
         option = typer.Option(
-            help=" ".join(docs.get(field.name, "").split()),
+            help=_with_flags(" ".join(docs.get(field.name, "").split()), hints) + shown,
             metavar=metavar or ("NAME…" if several else None),
-            show_default=not only and (shown or False),
             callback=there if metavar else None,
         )
         annotation = Annotated[list[kind] | None if several else kind | None, option]  # type: ignore
         yield _flag(field.name, annotation, None)
+
+
+def _with_flags(text: str, names: Collection[str]) -> str:
+    """What stands under a field, for who types flags: other fields by the names of theirs."""
+    return re.sub(r"`(\w+)`", lambda found: flag_named(found[1]) if found[1] in names else found[0], text)
+
+
+def flag_named(name: str) -> str:
+    """The flag of a field."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _written(default: Any) -> str:
+    return ("yes" if default else "no") if isinstance(default, bool) else str(default)
 
 
 def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter] = ()) -> Callable[..., Any]:
@@ -94,7 +99,11 @@ def flagged(function: Callable[..., Any], flags: Iterable[inspect.Parameter] = (
 
     @wraps(function)
     def made(*, quiet: bool, debug: bool, **given: Any) -> Any:
-        return function(**given)
+        try:
+            return function(**given)
+        except BrokenPipeError:
+            # Whoever read our output has gone (`| head`); typer would end with 1, which stands for a fault.
+            raise typer.Exit(141) from None
 
     made.__signature__ = inspect.Signature(parameters)  # type: ignore
     made.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -18,7 +18,11 @@ PROMPTS_AT_ONCE = 64
 def generate(
     model: Annotated[
         Path,
-        typer.Argument(help="A run directory, or a GPT-2, GPT or Llama checkpoint as it is.", callback=holding_model),
+        typer.Argument(
+            help="A run directory, or a GPT-2, GPT or Llama checkpoint as it is.",
+            metavar="MODEL",
+            callback=holding_model,
+        ),
     ],
     prompt: Annotated[
         str | None, typer.Option(help="What the text begins with; none: standard input, one prompt a line, if any.")

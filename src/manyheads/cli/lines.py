@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from glob import has_magic
 from itertools import islice
 from pathlib import Path
 from shutil import get_terminal_size
@@ -20,18 +21,18 @@ BYTES_AT_ONCE = 2**16
 NAME = "standard input"
 
 
-def _there(files: list[Path] | None) -> list[Path] | None:
-    """Files that are not there are refused before anything is loaded."""
-    for path in files or ():
-        if str(path) != "-" and not path.exists():
+def there(named: Any) -> Any:
+    """Files that are not there are refused before anything is loaded; patterns are the reader's to look for."""
+    for path in map(str, named if isinstance(named, list) else filter(None, [named])):
+        if path != "-" and not Path(path).exists() and not has_magic(path):
             raise DataError(f"{path} is not there; check the path")
-    return files
+    return named
 
 
 Files = Annotated[
     list[Path] | None,
     typer.Argument(
-        help="Files to read, plain, .gz or .xz; none, or -: standard input.", metavar="FILE", callback=_there
+        help="Files to read, plain, .gz or .xz; none, or -: standard input.", metavar="FILE", callback=there
     ),
 ]
 

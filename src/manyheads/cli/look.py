@@ -19,12 +19,14 @@ def look(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A run directory, or a model directory of ours or of transformers.", callback=holding_model
+            help="A run directory, or a model directory of ours or of transformers.",
+            metavar="MODEL",
+            callback=holding_model,
         ),
     ] = None,
-    first: Annotated[str | None, typer.Argument(help="What the model reads.", metavar="[TEXT]")] = None,
+    first: Annotated[str | None, typer.Argument(help="What the model reads.", metavar="TEXT")] = None,
     second: Annotated[
-        str | None, typer.Argument(help="An encoder's second text, or the translation to look at.")
+        str | None, typer.Argument(help="An encoder's second text, or the translation to look at.", metavar="SECOND")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The page; look.html unless another file is asked for.", metavar="FILE.html")

@@ -41,7 +41,8 @@ class Commands(Group):
     """All commands."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *OF_ALL_TASKS]
+        using = [name for name in super().list_commands(ctx) if name != "train"]
+        return ["train", *using, *OF_ALL_TASKS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         made = OF_ALL_TASKS.get(cmd_name)

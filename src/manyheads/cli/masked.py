@@ -14,7 +14,10 @@ from manyheads.cli.lines import lines_of, print_json
 def fill(
     model: Model,
     text: Annotated[
-        str | None, typer.Argument(help="A text with a [MASK] for each word to guess; none: standard input, by lines.")
+        str | None,
+        typer.Argument(
+            help="A text with a [MASK] for each word to guess; none: standard input, by lines.", metavar="TEXT"
+        ),
     ] = None,
     count: Annotated[int, typer.Option(help="How many words to print for each.")] = 5,
     as_json: Json = False,

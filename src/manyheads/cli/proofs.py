@@ -8,6 +8,7 @@ import typer
 
 from manyheads.cli.flags import Json, Model
 from manyheads.cli.lines import print_json
+from manyheads.tasks.run_directory import given_recipe
 
 
 def selfcheck(
@@ -31,7 +32,12 @@ def selfcheck(
 
 
 def prove_resume(
-    recipe: Annotated[Path, typer.Argument(help="A recipe in TOML, or a run directory, whose recipe is taken.")],
+    recipe: Annotated[
+        Path,
+        typer.Argument(
+            help="A recipe in TOML, or a run directory, whose recipe is taken.", metavar="RECIPE", callback=given_recipe
+        ),
+    ],
     steps: Annotated[int, typer.Option(help="Steps to train.")] = 20,
     seed: Annotated[int | None, typer.Option(help="Fixes the step at which the run is killed.")] = None,
 ) -> None:

@@ -13,7 +13,9 @@ from manyheads.cli.lines import Files, all_lines, print_json
 
 Model = Annotated[
     Path,
-    typer.Argument(help="A run directory, a sentence-transformers directory, or any BERT.", callback=holding_model),
+    typer.Argument(
+        help="A run directory, a sentence-transformers directory, or any BERT.", metavar="MODEL", callback=holding_model
+    ),
 ]
 Pooling = Annotated[
     str | None, typer.Option(help="mean, cls or max, for a BERT that does not say itself; none: mean.", metavar="NAME")

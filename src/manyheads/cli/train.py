@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Group, command_of, flagged, flags_of, set_only
+from manyheads.cli.flags import Group, command_of, flag_named, flagged, flags_of, set_only
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, DataError, Stopped
 from manyheads.core.files import refuse_unwritable_folder
 from manyheads.core.words import counted
 from manyheads.interop.places import refuse_no_model
-from manyheads.tasks.task import TASKS, recipe_of
+from manyheads.tasks.run_directory import run_is_new
+from manyheads.tasks.task import TASKS, recipe_of, task_of
 
 SECTIONS = ("data", "fine_tune", "train")  # of a recipe, whose fields are flags
 OF_TRAINING = ("steps", "seed", "device")  # those of the last
@@ -46,7 +47,9 @@ def training(name: str) -> Any:
     def command(
         *,
         out: Annotated[Path, typer.Option(help="The run directory.")] = Path("runs") / name,
-        preset: Annotated[str | None, typer.Option(help=f"A size: {recipe.presets}.")] = None,
+        preset: Annotated[
+            str | None, typer.Option(help=f"A size: {recipe.presets}.", autocompletion=lambda: task_of(name).presets)
+        ] = None,
         recipe: Annotated[
             Path | None, typer.Option(help="A recipe in TOML; flags come on top of it.", callback=_readable)
         ] = None,
@@ -90,11 +93,11 @@ def _train(
         refuse_no_model(Path(pre_trained))
     if not show_recipe:
         refuse_unwritable_folder(out)
+    if resume:
+        run_is_new(out, resume=True, overwrite=overwrite)
     from manyheads.core.configs import to_toml
     from manyheads.core.log import say
-    from manyheads.core.words import counted
     from manyheads.tasks.run import resolve, resolve_again, train
-    from manyheads.tasks.run_directory import run_is_new
 
     if resume:
         if preset or recipe or any(found for section, found in flags.items() if section != "train"):
@@ -102,7 +105,6 @@ def _train(
                 "a run goes on with its own recipe; beside --resume only --out, --steps, --seed, --device and --set "
                 "are of use"
             )
-        run_is_new(out, resume=True, overwrite=overwrite)
         more = tuple(f"train.{field}={value}" for field, value in flags["train"].items())
         resolved = resolve_again(out, name, (*more, *assignments))
     else:
@@ -134,5 +136,5 @@ def _named_as_typed(flags: set[str]) -> Iterator[None]:
         yield
     except (ConfigError, DataError) as error:
         words = re.split(r"\b((?:data|fine_tune|train)\.\w+)", str(error))
-        said = [f"--{word.partition('.')[2].replace('_', '-')}" if word in flags else word for word in words]
+        said = [flag_named(word.partition(".")[2]) if word in flags else word for word in words]
         raise type(error)("".join(said)) from error

@@ -16,12 +16,17 @@ def walk(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A run directory or a model directory; none: the lectures' worked examples.", callback=holding_model
+            help="A run directory or a model directory; none: the lectures' worked examples.",
+            metavar="MODEL",
+            callback=holding_model,
         ),
     ] = None,
-    text: Annotated[str | None, typer.Argument(help="The sentence.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The sentence.", metavar="TEXT")] = None,
     second: Annotated[
-        str | None, typer.Argument(help="The second text of models that read two, or the translation to walk through.")
+        str | None,
+        typer.Argument(
+            help="The second text of models that read two, or the translation to walk through.", metavar="SECOND"
+        ),
     ] = None,
     layer: Annotated[
         int | None, typer.Option(help="Counted from 0; none: 0, and in cross-attention the last.", metavar="NUMBER")

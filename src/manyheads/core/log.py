@@ -41,7 +41,8 @@ class Beneath:
 
 
 @cache
-def _console():
+def console():
+    """The console that writes to stderr."""
     from rich.console import Console  # slow to import, and --help needs none
 
     return Console(file=Beneath(), highlight=False, soft_wrap=True)  # type: ignore
@@ -63,22 +64,22 @@ def is_quiet() -> bool:
 def say(message: str) -> None:
     """Prints a line of news."""
     if not _quiet:
-        _console().print(disarmed(message), markup=False)
+        console().print(disarmed(message), markup=False)
 
 
 def warn(message: str) -> None:
     """Prints a line that the user should read."""
-    _console().print(disarmed(f"warning: {message}"), style="yellow", markup=False)
+    console().print(disarmed(f"warning: {message}"), style="yellow", markup=False)
 
 
 @contextmanager
 def hushed() -> Iterator[None]:
     """Prints nothing meanwhile: for what is done once more later on."""
-    _console().quiet = True
+    console().quiet = True
     try:
         yield
     finally:
-        _console().quiet = False
+        console().quiet = False
 
 
 _counting: ContextVar[bool] = ContextVar("counting", default=False)
@@ -93,7 +94,7 @@ def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     if _counting.get() or _quiet:
         yield lambda count: None
         return
-    console, next_line = _console(), (total or 1_000_000) / 10
+    next_line = (total or 1_000_000) / 10
 
     def show(count: int) -> None:
         nonlocal next_line
@@ -107,7 +108,7 @@ def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
     token = _counting.set(True)
     try:
-        with console.status(what) if console.is_terminal else nullcontext() as status:
+        with console().status(what) if console().is_terminal else nullcontext() as status:
             yield show
     finally:
         _counting.reset(token)

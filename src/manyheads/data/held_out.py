@@ -27,4 +27,4 @@ def held_out(classes: Iterable[Sequence[int]], *, every: int, seed: int, most: i
 
 def say_held_out(held: int, count: int, what: str, seed: int) -> None:
     """Tells how many are held out."""
-    say(f"held out for validation: {held:,} of {count:,} {what}, drawn by train.seed {seed}")
+    say(f"held out for validation: {held:,} of {count:,} {what}, drawn by --seed {seed}")

@@ -1,6 +1,5 @@
 """The model directory: a Hugging Face checkpoint (config.json, model.safetensors, tokenizer.json) with a model card."""
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
@@ -29,7 +28,7 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
-from manyheads.interop.places import no_model, places_of
+from manyheads.interop.places import MODEL_FILE, no_model, places_of
 from manyheads.interop.schema import COMMON, check_sizes, check_types, needed, refuse_infinite
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
@@ -117,8 +116,6 @@ FAMILIES = (
     ),
 )
 ENCODERS = tuple(FAMILIES[-1].kinds)
-MODEL_FILE = re.compile(r"[\w.-]+\.(json|safetensors)|README\.md|manyheads\.sha256|\d_[A-Z]\w+(/config\.json)?")
-"""What lies in a model directory; whatever else does is somebody's own and stays when the model is replaced."""
 _TRIES = 100  # to read a model that is being replaced again and again
 
 

@@ -1,10 +1,14 @@
-"""Where the model is that a path means, as far as that can be said without opening it."""
+"""Where the model is that a path means and what lies there, as far as that can be said without opening it."""
 
 import os
+import re
 from pathlib import Path
 
 from manyheads.core.errors import CheckpointError
 from manyheads.core.files import beside
+
+MODEL_FILE = re.compile(r"[\w.-]+\.(json|safetensors)|README\.md|manyheads\.sha256|\d_[A-Z]\w+(/config\.json)?")
+"""What lies in a model directory; whatever else does is somebody's own and stays when the model is replaced."""
 
 
 def places_of(path: Path) -> tuple[Path, ...]:

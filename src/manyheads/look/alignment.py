@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from manyheads.core.errors import DataError
+from manyheads.core.words import counted
 
 Links = frozenset[tuple[int, int]]
 
@@ -116,7 +117,8 @@ def parse_links(line: str, place: str, source_words: int, target_words: int) -> 
         for number, words, side in ((source, source_words, "source"), (target, target_words, "target")):
             if number >= words:
                 raise DataError(
-                    f"{place}: {written} links {side} word {number}, but the {side} has {words} words, counted from 0"
+                    f"{place}: {written} links {side} word {number}, but the {side} has {counted(words, 'word')}, "
+                    "counted from 0"
                 )
         possible.add((source, target))
         if match[2] == "-":

@@ -4,15 +4,18 @@ from typing import Any
 
 import manyheads
 from manyheads.core.configs import to_toml
+from manyheads.core.words import counted
 
 
 def in_a_line(predictor: Any) -> str:
     """What is ready to use: its model with its sizes and labels, where it is and what it was loaded from."""
     model, config, names = predictor.model, predictor.model.config, getattr(predictor, "names", ())
-    layers = f"{config.layers}+{getattr(config, 'decoder_layers', None) or config.layers}"
+    layers = counted(config.layers, "layer")
+    if hasattr(config, "decoder_layers"):
+        layers = f"{config.layers}+{config.decoder_layers or config.layers} layers"
     parts = [
         type(model).__name__,
-        f"{layers if hasattr(config, 'decoder_layers') else config.layers} layers of width {config.width}",
+        f"{layers} of width {config.width}",
         f"{sum(each.numel() for each in model.parameters()):,} parameters",
         f"{config.vocabulary:,} tokens",
         *([f"labels {', '.join(names)}"] if names else []),

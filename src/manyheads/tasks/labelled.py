@@ -57,7 +57,7 @@ def split(
         classes.setdefault(class_of(example), []).append(number)
     held = held_out(classes.values(), every=HELD_OUT_EVERY, most=HELD_OUT_MOST, seed=seed)
     if not held:
-        raise DataError(f"{len(examples)} {what} are too few to hold some out; give others with --valid")
+        raise DataError(f"too few {what}, {len(examples)}, to hold some out; give others with --valid")
     say_held_out(len(held), len(examples), what, seed)
     parts: tuple[list[Example], list[Example]] = ([], [])
     for number, example in enumerate(examples):

@@ -13,7 +13,8 @@ from manyheads.core.errors import ConfigError
 from manyheads.core.files import directory_written_atomically, finish_replacing, folder_made, write_atomically
 from manyheads.core.locks import locked, staying
 from manyheads.core.log import say
-from manyheads.interop.directory import MODEL_FILE, in_files
+from manyheads.interop.directory import in_files
+from manyheads.interop.places import MODEL_FILE
 from manyheads.nn.positions import with_amplitude
 from manyheads.ops.device import pick_device, refuse_beyond_memory
 from manyheads.tasks.run_directory import RECIPE, prepared_aside, recipe_file, run_is_new, take_over

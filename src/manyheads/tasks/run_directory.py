@@ -6,9 +6,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from manyheads.core.checksums import CHECKSUMS
-from manyheads.core.errors import CheckpointError
+from manyheads.core.errors import CheckpointError, ConfigError
 from manyheads.core.files import TEMPORARY, directory_written_atomically, sync
-from manyheads.interop.directory import MODEL_FILE
+from manyheads.interop.places import MODEL_FILE
 
 RECIPE, PREPARED = "recipe.toml", ".manyheads-prepared"
 _STORE = r"(.+/)?(store\.json|\w+\.(values|offsets))"
@@ -31,6 +31,14 @@ def recipe_file(run: Path) -> Path:
     """Where a run's recipe is, also of a run that was just about to take the place of another."""
     prepared = run / PREPARED / RECIPE
     return prepared if prepared.exists() else run / RECIPE
+
+
+def given_recipe(path: Path) -> Path:
+    """A recipe that a path names, or that of the run which it names."""
+    file = path / RECIPE if path.is_dir() else path
+    if not file.is_file():
+        raise ConfigError(f"{file} does not exist; give a recipe in TOML or a run directory")
+    return file
 
 
 def run_is_new(run: Path, *, resume: bool, overwrite: bool) -> bool:

@@ -73,7 +73,7 @@ class FineTune:
     freeze: bool = False
     """Whether the pre-trained model stays as it is, and only what stands on top of it learns."""
     epochs: int = 3
-    """How often each example is seen; train.steps follows from it, unless set."""
+    """How often each example is seen; steps follow from it, unless set."""
 
     def __post_init__(self):
         if self.epochs < 1:

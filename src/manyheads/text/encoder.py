@@ -8,6 +8,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.words import counted
 from manyheads.text.checks import refuse_one_string
 from manyheads.text.tokenizer import (
     FileTokenizer,
@@ -87,7 +88,7 @@ class EncoderTokenizer(FileTokenizer):
         smallest = len(SPECIAL) + len(alphabet)
         if vocabulary < smallest:
             raise ConfigError(
-                f"a vocabulary of {vocabulary} tokens cannot hold the {len(SPECIAL)} special tokens and the "
+                f"a vocabulary of {counted(vocabulary, 'token')} cannot hold the {len(SPECIAL)} special tokens and the "
                 f"{len(alphabet)} pieces of one character in these texts; ask for {smallest} or more"
             )
         return cls(_word_piece(_learnt(words, alphabet, vocabulary), UNKNOWN, normalizer))

@@ -13,6 +13,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from manyheads.core.checksums import refuse_changed
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import parse_json
+from manyheads.core.words import counted
 from manyheads.text.checks import library_errors, refuse_growth, refuse_one_string
 
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
@@ -228,7 +229,7 @@ def refuse_small(vocabulary: int, special: int, names: str) -> None:
     refuse_large(vocabulary)
     if vocabulary < BYTES + special:
         raise ConfigError(
-            f"a vocabulary of {vocabulary} tokens cannot hold the {BYTES} bytes and {names}; "
+            f"a vocabulary of {counted(vocabulary, 'token')} cannot hold the {BYTES} bytes and {names}; "
             f"ask for {BYTES + special} or more"
         )
 

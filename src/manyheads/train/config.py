@@ -33,7 +33,7 @@ class TrainConfig:
     """Optimizer, schedule, and when to look, save and stop."""
 
     steps: int = 100_000
-    """Updates of the weights."""
+    """Updates of the weights; unset: as many as the preset says and the epochs allow."""
     epochs: int = 0
     """Training ends after so many, if train.steps would be more; 0, as where train.steps is set: steps alone count."""
     optimizer: str = "adam"

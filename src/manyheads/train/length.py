@@ -39,13 +39,12 @@ def tell_length(config: TrainConfig, batches: int, width: int) -> None:
     often = f"{epochs:,.0f}" if epochs >= 10 else f"{epochs:.1f}"
     warmup = f", {config.warmup:,} of them to warm up" if 1 < config.warmup < config.steps else ""
     why = ", as many as train.epochs allow" if config.steps == _allowed(config, batches) else ""
-    steps, batch = counted(config.steps, "step"), counted(batches, "batch", "batches")
-    say(f"{steps}{warmup}: {often} epochs of {batch}{why}")
+    say(f"{counted(config.steps, 'step')}{warmup}: {often} epochs of {counted(batches, 'batch', 'batches')}{why}")
     if config.steps < config.warmup:
         warn(
-            f"train.steps is {config.steps:,} and train.warmup {config.warmup:,}: the learning rate ends at "
+            f"--steps is {config.steps:,} and train.warmup {config.warmup:,}: the learning rate ends at "
             f"{learning_rate(config.steps, config, width):.1e} and never reaches its peak, "
-            f"{peak_rate(config, width):.1e}; lower train.warmup or raise train.steps"
+            f"{peak_rate(config, width):.1e}; lower --set train.warmup or raise --steps"
         )
     if epochs > MANY_EPOCHS:
-        warn(f"{often} epochs are very many: lower train.steps, or end early with train.epochs or train.patience")
+        warn(f"{often} epochs are very many: lower --steps, or end early with --set train.epochs or train.patience")

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import CheckpointError, ConfigError, ManyheadsError, Stopped
 from manyheads.core.log import warn
+from manyheads.core.words import counted
 from manyheads.ops.device import pick_device
 from manyheads.ops.finite import all_finite
 from manyheads.train.checkpoint import Checkpoints, Progress, load_weights
@@ -228,7 +229,8 @@ class Training:
     def _out_of_patience(self) -> bool:
         out = bool(self.config.patience) and self.progress.waited >= self.config.patience
         if out:
-            self.display.line(f"no better validation in {self.progress.waited} tries: stopping early")
+            tries = counted(self.progress.waited, "try", "tries")
+            self.display.line(f"no better validation in {tries}: stopping early")
         return out
 
     def _save(self) -> None:

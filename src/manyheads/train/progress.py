@@ -12,7 +12,7 @@ from typing import Any
 
 from manyheads.core.files import parse_json, sync, write_atomically
 from manyheads.core.locks import stays
-from manyheads.core.log import Beneath, disarmed, is_quiet, say, warn
+from manyheads.core.log import console, disarmed, is_quiet, say, warn
 
 
 class Metrics:
@@ -96,7 +96,6 @@ class Display:
         self.total, self.bar = total, None
         self.started, self.started_at = time.monotonic(), done
         if sys.stderr.isatty() and not is_quiet():
-            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             self.bar = Progress(
@@ -105,7 +104,7 @@ class Display:
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[news]}"),
                 TimeRemainingColumn(),
-                console=Console(file=Beneath()),  # type: ignore
+                console=console(),
             )
             self.task = self.bar.add_task("training", total=total, completed=done, news="starting")
             self.bar.start()

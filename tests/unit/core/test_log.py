@@ -1,20 +1,19 @@
 """Counts on a terminal and elsewhere."""
 
 import io
-import sys
 
 import pytest
 from rich.console import Console
 
 from manyheads.core import log
-from manyheads.train import progress
+from manyheads.train.progress import Display
 
 
 @pytest.fixture
 def shown(monkeypatch) -> io.StringIO:
     written = io.StringIO()
     console = Console(file=written)
-    monkeypatch.setattr(log, "_console", lambda: console)
+    monkeypatch.setattr(log, "console", lambda: console)
     return written
 
 
@@ -47,22 +46,6 @@ def test_no_escape_sequence_of_a_name_reaches_a_terminal(shown):
     assert stream.getvalue().endswith("\x1b[31mred\x1b[0m\n")  # colours of ours stay colours
 
 
-def test_a_bar_on_a_terminal_has_its_colours(monkeypatch):
-    stream = io.StringIO()
-    monkeypatch.setattr(stream, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stderr", log.Terminal(stream))
-    monkeypatch.setenv("TERM", "xterm")
-    bar = progress.Display(total=3, done=0)
-    bar.step(1)
-    bar.line("best \x1b[2J")
-    print("a name \x1b[2J", file=sys.stderr)
-    bar.close()
-    shown = stream.getvalue()
-    assert "\x1b[" in shown.partition("training")[2]
-    assert r"\x1b[" not in shown.replace(r"best \x1b[2J", "")
-    assert "\x1b[2J" not in shown
-
-
 def test_a_count_with_a_total_says_it_at_each_tenth_and_not_where_it_is_quiet(shown, monkeypatch):
     for quiet in (True, False):
         monkeypatch.setattr(log, "_quiet", quiet)
@@ -77,3 +60,24 @@ def test_news_stay_away_where_it_is_quiet_and_warnings_do_not(shown, monkeypatch
     log.say("news")
     log.warn("mind this")
     assert shown.getvalue() == "warning: mind this\n"
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_counts_and_bars_draw_on_a_terminal_in_their_colours(monkeypatch):
+    written = Screen()
+    monkeypatch.setattr("sys.stderr", log.Terminal(written))
+    monkeypatch.setenv("TERM", "xterm")
+    log.console.cache_clear()
+    with log.counting("heads", total=20) as show:
+        show(7)
+    bar = Display(30, 0)
+    bar.line("\x1b]0;owned")
+    bar.close()
+    log.console.cache_clear()
+    assert "\x1b[2K" in written.getvalue()
+    assert "heads: 7 of 20" in written.getvalue()
+    assert written.getvalue().count(r"\x1b") == 1  # that of the name

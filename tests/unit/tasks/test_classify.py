@@ -110,7 +110,7 @@ def test_a_tenth_is_held_out_of_each_label_its_share_whatever_the_order(tmp_path
     assert len(found.train) == 36
     assert not set(found.valid) & set(found.train)
     assert found.about["names"] == ("0", "1")
-    assert "held out for validation: 4 of 40 examples, drawn by train.seed 1" in capfd.readouterr().err
+    assert "held out for validation: 4 of 40 examples, drawn by --seed 1" in capfd.readouterr().err
     assert read_all(ExampleData(train=(str(path),)), seed=2).valid != found.valid
 
 

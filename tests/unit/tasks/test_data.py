@@ -87,7 +87,7 @@ def test_what_is_prepared_once_is_not_read_again_and_half_prepared_is_prepared_a
         (TextData, {"text": ("a",), "pairs": ("b",)}, "both data.text and data.pairs"),
         (TextData, {"valid": ("a",)}, "data.valid is given without data.text"),
         (TextData, {"valid_pairs": ("a",)}, "data.valid_pairs is given without data.pairs"),
-        (TextData, {"pairs": ("a",), "fields": ("1",)}, "data.fields names 1 fields"),
+        (TextData, {"pairs": ("a",), "fields": ("1",)}, "data.fields names 1 field;"),
         (TextData, {"learn": "source"}, "data.learn is 'source'"),
         (TextData, {"rows": 0}, "data.rows is 0"),
         (TextData, {"valid_tokens": 0}, "data.valid_tokens is 0"),

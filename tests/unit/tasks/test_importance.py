@@ -162,7 +162,7 @@ def test_heads_that_were_removed_are_not_ranked(models, data, tmp_path):
 def test_a_terminal_shows_how_far_it_is(models, data, monkeypatch):
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True)
-    monkeypatch.setattr(log, "_console", lambda: console)
+    monkeypatch.setattr(log, "console", lambda: console)
     rank_heads(measure_of(models["gpt"], **data["gpt"], device="cpu"))
     assert "heads switched off" in shown.getvalue()
 

@@ -87,7 +87,7 @@ def test_one_pair_in_fifty_is_held_out(pairs, tmp_path, capfd):
     assert len(held) == 2
     assert set(held) <= set(lines)
     assert sides(prepared, prepared.train) == [line for line in lines if line not in held]
-    assert "held out for validation: 2 of 120 pairs, drawn by train.seed 1" in capfd.readouterr().err
+    assert "held out for validation: 2 of 120 pairs, drawn by --seed 1" in capfd.readouterr().err
 
 
 def test_a_target_ends_a_text_and_a_source_does_not(pairs, tmp_path):

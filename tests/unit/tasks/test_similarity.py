@@ -58,7 +58,7 @@ def test_what_is_too_long_is_counted_and_told_once(monkeypatch):
     long = "the cat " * 20
     found = embedder([long, "a cat", long + "sleeps", "a tree", long])
     embedder([long])
-    assert said == ["3 of 5 texts are longer than the 9 tokens that the model reads and lose their end"]
+    assert said == ["texts longer than the 9 tokens that the model reads, which lose their end: 3 of 5"]
     assert_allclose(found[0], found[2], atol=1e-5)
 
 
@@ -244,7 +244,7 @@ SCORED = lines("a", "b", "#")
         (SCORED + "c\td\t-0.5\n", (), r"a\.tsv, line 21: the score is -0.5; raise all"),
         ("sentence\tlabel\n" + lines("a", "#"), (), r"a\.tsv is of the form text; give pairs"),
         ("", (), "holds no"),
-        (lines("a", "b", count=3), (), "3 pairs are too few to hold some out"),
+        (lines("a", "b", count=3), (), "too few pairs, 3, to hold some out"),
         ("a\tthe same\nb\tthe same\n", (), "all pairs have the same second text"),
         ("a\tb\t2\nc\td\t2\n", (), "all pairs have the score 2"),
         (lines("a", "b"), ("1", "c"), "no column is named 'c'; the first line has: a 0, b 0"),

@@ -65,5 +65,5 @@ def test_epochs_are_said_and_what_is_hardly_meant_is_warned_of(capfd):
     tell_length(TrainConfig(steps=2000), batches=9, width=16)
     first, *warnings = capfd.readouterr().err.splitlines()
     assert first.endswith("222 epochs of 9 batches")
-    assert "train.steps is 2,000 and train.warmup 4,000: the learning rate ends at 2.0e-03" in warnings[0]
+    assert "--steps is 2,000 and train.warmup 4,000: the learning rate ends at 2.0e-03" in warnings[0]
     assert "222 epochs are very many" in warnings[1]

@@ -124,7 +124,7 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
             longer = number + sum(1 for _ in lines)
             source_count, target_count = (number - 1, longer) if left is None else (longer, number - 1)
             raise DataError(
-                f"{source} has {source_count} lines but {target} has {target_count}: line {number} is the "
+                f"{source} has {counted(source_count, 'line')} but {target} has {target_count}: line {number} is the "
                 f"first without a partner; make line i of one the translation of line i of the other"
             )
         yield left, right

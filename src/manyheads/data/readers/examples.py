@@ -147,7 +147,7 @@ def _from_row(path: Path, row: Row, layout: Layout) -> Example:
     number, cells = row
     place = f"{path}, line {number}"
     if layout.name and not layout.fits(cells):
-        raise DataError(f"{place}: {len(cells)} columns that are not those of {layout.name}; mend the line")
+        raise DataError(f"{place}: {counted(len(cells), 'column')}, not those of {layout.name}; mend the line")
     last = max(*layout.texts, layout.label or 0) + 1
     if layout.cells is None and len(cells) < last:
         raise DataError(f"{place}: {counted(len(cells), 'column')}, but column {last} is asked for; mend the line")

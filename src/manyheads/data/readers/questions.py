@@ -61,17 +61,17 @@ def read_questions(path: Path) -> list[Question]:
         mended += placed != found.answers
         questions.append(replace(found, answers=placed))
     if not questions:
-        some = f"none of its {left_out:,} questions has its answers in its context"
+        some = f"no question of {left_out:,} has its answers in its context"
         raise DataError(f"{path}: {some if left_out else 'it has no question'}; give a file in the layout of SQuAD")
     asked = [each for each in questions if each.text.strip()]
     told = {
-        "have an answer that stands elsewhere in their context; the nearest place is taken": mended,
-        "have an answer that stands nowhere in their context, and are left out": left_out,
-        "are empty and left out": len(questions) - len(asked),
+        "whose answer stands elsewhere in the context, where the nearest place is taken": mended,
+        "whose answer stands nowhere in the context, left out": left_out,
+        "that are empty, left out": len(questions) - len(asked),
     }
     for what, count in told.items():
         if count:
-            warn(f"{path}: {count:,} questions {what}")
+            warn(f"{path}: questions {what}: {count:,}")
     return asked
 
 

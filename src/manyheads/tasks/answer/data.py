@@ -33,7 +33,7 @@ def read_all(data: AnswerData, seed: int = 1) -> Split[Question]:
         train, valid = _split_by_document(train, seed)
     if all(question.impossible for question in train):
         raise DataError(
-            f"{data.data[0]}: none of the {len(train):,} questions to learn from has an answer; give some that have"
+            f"{data.data[0]}: no question to learn from, of {len(train):,}, has an answer; give some that have"
         )
     return Split(train, valid)
 
@@ -49,7 +49,7 @@ def _split_by_document(questions: list[Question], seed: int) -> tuple[list[Quest
             kept = [question for question in questions if getattr(question, key) not in held]
             return kept, [question for question in questions if getattr(question, key) in held]
     contexts = len({question.context for question in questions})
-    raise DataError(f"{contexts} contexts are too few to hold some out; give others with --valid")
+    raise DataError(f"too few contexts, {contexts}, to hold some out; give others with --valid")
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,11 @@ def store_questions(asked: Split[Question], reader: Reader, directory: Path) -> 
     without = f", {impossible:,} of them without an answer" if impossible else ""
     say(f"{counted(len(train), 'question')} to learn from{without}, {len(valid):,} to validate on")
     say(
-        f"{len(rows):,} windows of at most {reader.longest} tokens, {targets.count((0, 0)):,} of them without an answer"
+        f"{counted(len(rows), 'window')} of at most {reader.longest} tokens, {targets.count((0, 0)):,} of them without "
+        "an answer"
     )
     if reader.cut:
-        warn(f"{reader.cut:,} questions are longer than {reader.question} tokens and lose their end")
+        warn(f"questions longer than {reader.question} tokens, which lose their end: {reader.cut:,}")
 
 
 def _placed(questions: list[Question], reader: Reader) -> list[tuple[Question, Read]]:
@@ -172,7 +173,7 @@ def _placed(questions: list[Question], reader: Reader) -> list[tuple[Question, R
     read = list(zip(questions, reader(pairs_of(questions))))
     placed = [(question, each) for question, each in read if question.impossible or each.place(question.answers[0])]
     if len(placed) < len(read):
-        warn(f"{len(read) - len(placed):,} questions have an answer of which no character is read, and are left out")
+        warn(f"questions with an answer of which no character is read, left out: {len(read) - len(placed):,}")
     if not placed:
         raise DataError("no question is left; give others")
     return placed

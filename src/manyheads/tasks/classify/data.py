@@ -106,4 +106,4 @@ def store_examples(found: Split[Example], wrapping: Wrapping, regression: bool, 
     what = "numbers" if regression else counted(len(names), "label") if names else "choices"
     say(f"{counted(len(found.train), 'example')} to learn from, {len(found.valid):,} to validate on, {what}")
     if wrapping.cut:
-        warn(f"{wrapping.cut:,} texts are longer than the model's context and lose their end")
+        warn(f"texts longer than the model's context, which lose their end: {wrapping.cut:,}")

@@ -91,7 +91,7 @@ class Classifier(EncoderPredictor):
         rows = self._wrapping.rows([part for each in parts for part in each])
         if self._wrapping.cut and not self._warned:
             self._warned = True
-            warn(f"{self._wrapping.cut:,} of {len(rows):,} texts are longer than the model reads and lose their end")
+            warn(f"texts longer than the model reads, which lose their end: {self._wrapping.cut:,} of {len(rows):,}")
         candidates = candidates_of([len(each) for each in parts]) if self.form == "choice" else None
         return compared(torch.stack(outputs_of(self.model, rows)), candidates)
 

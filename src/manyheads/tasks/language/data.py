@@ -5,6 +5,7 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import counting, say
+from manyheads.core.words import counted
 from manyheads.data.pairs import write_pairs
 from manyheads.data.ragged import Store
 from manyheads.data.readers.documents import Piece, find_texts, read_documents
@@ -41,7 +42,7 @@ class Texts:
 
     def letters(self, show: Callable[[int], None]) -> Iterator[str]:
         """The pieces of the text to learn from, each after its letters are counted in what is shown."""
-        return counted((piece.text for piece in self.documents()), show)
+        return letters_counted((piece.text for piece in self.documents()), show)
 
 
 def _sample_documents(part: str) -> Iterator[Piece]:
@@ -67,7 +68,7 @@ def train_tokenizer(examples: Texts | Corpus, data: TextData) -> LanguageTokeniz
     else:
         with counting("reading the text and training the tokenizer, letters") as show:
             if isinstance(examples, Corpus):
-                letters = counted((side for pair in examples.read() for side in pair), show)
+                letters = letters_counted((side for pair in examples.read() for side in pair), show)
             else:
                 letters = examples.letters(show)
             if data.tokenizer == CHARACTERS:
@@ -93,8 +94,7 @@ def store_text(texts: Texts, tokenizer: LanguageTokenizer, directory: Path) -> N
         train = directory / "train"
         store = write_text(train, texts.documents(), tokenizer, end=tokenizer.end, on_progress=show)
     letters, count = store.about["letters"], store.about["documents"]
-    documents = f"{count:,} document{'s' if count > 1 else ''}"
-    say(f"{letters:,} letters in {documents}: {len(store):,} tokens of {len(tokenizer):,} kinds")
+    say(f"{letters:,} letters in {counted(count, 'document')}: {len(store):,} tokens of {len(tokenizer):,} kinds")
 
 
 def open_text(directory: Path, most: int) -> tuple[Store, Store]:
@@ -109,8 +109,8 @@ def open_text(directory: Path, most: int) -> tuple[Store, Store]:
     valid = valid.part(0, min(len(valid), most))
     if min(len(train), len(valid)) < 2:
         raise DataError(
-            f"{len(train)} tokens to train on and {len(valid)} to validate on are too few to predict one from "
-            "another; give more text"
+            f"{counted(len(train), 'token')} to train on and {len(valid)} to validate on are too few to predict one "
+            "from another; give more text"
         )
     return train, valid
 
@@ -126,11 +126,11 @@ def store_pairs(pairs: Corpus, tokenizer: LanguageTokenizer, context: int, direc
         raise DataError(f"there are no validation pairs; give them with --valid-pairs ({error})") from None
     with counting("cutting pairs into tokens") as show:
         store = write_pairs(directory / "train", pairs.train(), tokenizer, longest=longest, end=end, on_progress=show)
-    say(f"{len(store):,} training pairs, {len(tokenizer):,} kinds of tokens")
+    say(f"{counted(len(store), 'training pair')}, {len(tokenizer):,} kinds of tokens")
     say_dropped(store, longest, "half of model.context")
 
 
-def counted(texts: Iterable[str], show: Callable[[int], None]) -> Iterator[str]:
+def letters_counted(texts: Iterable[str], show: Callable[[int], None]) -> Iterator[str]:
     """The texts one by one, each after its letters are counted in what is shown."""
     letters = 0
     for text in texts:

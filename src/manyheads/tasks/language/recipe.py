@@ -1,7 +1,7 @@
 """What there is to choose when a language model is trained or scored."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.task import Files, Recipe, lazily, refuse_below, refuse_other_family
@@ -91,7 +91,7 @@ class Evaluation(TextEvaluation):
 
     stride: int | None = None
     """How far the window moves; none: half of the model's context."""
-    choices: str | None = None
+    choices: Annotated[str | None, "FILE"] = None
     """For a language model: .jsonl with context, choices and answer."""
 
 

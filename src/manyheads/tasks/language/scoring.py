@@ -92,13 +92,14 @@ def score_text(model: "LanguageModel", pieces: Iterable[Piece], *, stride: int |
 
 def text_table(scores: TextScores) -> str:
     """The scores as lines to print."""
+    words = counted(scores.words, "word")
     return (
         f"perplexity          {scores.perplexity:10.3f}   by token, {scores.tokens:,} of them\n"
-        f"perplexity by word  {scores.word_perplexity:10.3f}   {scores.words:,} words, newlines counted as such\n"
-        f"bits per byte       {scores.bits_per_byte:10.4f}   {scores.bytes:,} bytes\n"
-        f"bits per character  {scores.bits_per_character:10.4f}   {scores.letters:,} characters\n"
+        f"perplexity by word  {scores.word_perplexity:10.3f}   {words}, newlines counted as such\n"
+        f"bits per byte       {scores.bits_per_byte:10.4f}   {counted(scores.bytes, 'byte')}\n"
+        f"bits per character  {scores.bits_per_character:10.4f}   {counted(scores.letters, 'character')}\n"
         f"loss                {scores.loss:10.4f}   nats by token\n"
-        f"window {scores.window} tokens, stride {scores.stride}"
+        f"window {counted(scores.window, 'token')}, stride {scores.stride}"
     )
 
 

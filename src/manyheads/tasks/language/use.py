@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import counted
 from manyheads.data.readers.documents import Piece, find_texts, read_documents
 from manyheads.generate.beam import beam_search, refuse_wide
 from manyheads.generate.greedy import decoded, greedy
@@ -163,7 +164,8 @@ class LanguageModel(Predictor):
     ) -> Iterator[tuple[int, str]]:
         """Pieces of text as they come, each with the number of its row; rows are each prompt `samples` times."""
         if samples < 1 or tokens < 1:
-            raise ConfigError(f"{samples} samples of {tokens} tokens are asked for; both must be at least 1")
+            asked = f"{counted(samples, 'sample')} of {counted(tokens, 'token')}"
+            raise ConfigError(f"asked for: {asked}; both must be at least 1")
         self._refuse_many(samples, tokens)
         encoded = self.encode(prompts)
         count, streams = len(encoded) * samples, [sample for _ in encoded for sample in range(samples)]
@@ -219,7 +221,7 @@ class LanguageModel(Predictor):
     def search(self, prompts: Iterable[str], *, tokens: int = 200, beam: int = 4, alpha: float = 0.0) -> list[str]:
         """The likeliest continuation of each prompt that beam search finds; alpha is its length penalty."""
         if beam < 1 or tokens < 1:
-            raise ConfigError(f"a beam of {beam} and {tokens} tokens are asked for; both must be at least 1")
+            raise ConfigError(f"a beam of {beam} and {counted(tokens, 'token')} are asked for; both must be at least 1")
         refuse_wide(beam)
         self._refuse_many(beam, tokens)
         found: list[Hypothesis] = []
@@ -308,7 +310,7 @@ class LanguageModel(Predictor):
         model, row = self.model, self.encode([text])[0]
         if len(row) + tokens > model.config.context:
             raise DataError(
-                f"{text!r:.60} has {len(row):,} tokens and {tokens:,} more are asked for, but the model reads "
+                f"{text!r:.60} has {counted(len(row), 'token')} and {tokens:,} more are asked for, but the model reads "
                 f"{model.config.context:,}; shorten it, or ask for fewer"
             )
         written = self.continued(row, tokens) if tokens else []

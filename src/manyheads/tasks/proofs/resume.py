@@ -13,17 +13,16 @@ from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, ManyheadsError
 from manyheads.core.files import parse_json
 from manyheads.core.log import counting, say
+from manyheads.tasks.run_directory import given_recipe
 from manyheads.tasks.task import TASKS, task_of
 from manyheads.train.checkpoint import Checkpoints, first_difference
 
 
 def prove(recipe: Path, *, steps: int = 20, seed: int | None = None) -> str | None:
     """The first tensor in which an uninterrupted run and one killed at a random step and resumed differ, or None."""
-    file = recipe / "recipe.toml" if recipe.is_dir() else recipe
-    if not file.is_file():
-        raise ConfigError(f"{file} does not exist; give a recipe in TOML or a run directory")
+    file = given_recipe(recipe)
     if steps < 3:
-        raise ConfigError(f"{steps} steps leave nothing to kill in the middle of; use at least 3")
+        raise ConfigError(f"--steps is {steps}, which leaves nothing to kill in the middle of; use at least 3")
     every = max(steps // 5, 1)
     kill_at = random.Random(seed).randint(every, steps - 1)
     changes = [f"train.steps={steps}", f"train.checkpoint_every={every}", "train.keep=5", "train.average=3"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.words import counted
 from manyheads.generate.beam import beam_search
 from manyheads.generate.greedy import decoded
 from manyheads.generate.prompts import PromptSteps, WholePromptSteps
@@ -175,4 +176,4 @@ def _differ(claim: str, found: torch.Tensor, other: torch.Tensor) -> Finding:
 
 def _equal(claim: str, found: list, expected: list) -> Finding:
     same = sum(one == other for one, other in zip(found, expected, strict=True))
-    return Finding(claim, same == len(expected), f"{same} of {len(expected)} texts equal")
+    return Finding(claim, same == len(expected), f"{same} of {counted(len(expected), 'text')} equal")

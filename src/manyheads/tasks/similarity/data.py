@@ -26,7 +26,7 @@ def read_all(data: SimilarityData, seed: int = 1) -> Split[Example]:
         train, valid = split(train, "pairs", seed)
         if len(valid) < 2 or _sameness(train) or _sameness(valid):
             count = len(train) + len(valid)
-            raise DataError(f"{count:,} pairs are too few, or too alike, to hold some out; give others with --valid")
+            raise DataError(f"too few pairs, {count:,}, or too alike to hold some out; give others with --valid")
     if scores:
         low, high = min(scores), max(scores)
         say(f"pairs with scores from {low:g} to {high:g}: the cosine of two texts is to be their score / {largest:g}")
@@ -83,4 +83,4 @@ def store_pairs(found: Split[Example], wrapping: Wrapping, directory: Path) -> N
     found.save(directory, stored)
     say(f"{counted(len(found.train), 'pair')} to learn from, {len(found.valid):,} to validate on")
     if wrapping.cut:
-        warn(f"{wrapping.cut:,} texts are longer than the {wrapping.room} tokens that are read and lose their end")
+        warn(f"texts longer than the {wrapping.room} tokens that are read, which lose their end: {wrapping.cut:,}")

@@ -79,10 +79,8 @@ class Embedder(EncoderPredictor):
         cut = self._wrapping.cut
         if cut and not self._warned:
             self._warned = True
-            warn(
-                f"{cut:,} of {len(texts):,} texts are longer than the {self.longest} tokens that the model reads and "
-                "lose their end"
-            )
+            which = f"texts longer than the {self.longest} tokens that the model reads, which lose their end"
+            warn(f"{which}: {cut:,} of {len(texts):,}")
 
     def similarity(self, first: Iterable[str], second: Iterable[str]) -> np.ndarray:
         """[first, second]: the cosine of the vectors of each of the first texts with those of all second texts."""

@@ -139,7 +139,7 @@ def store_sentences(found: Split[TaggedSentence], windowing: Windowing, director
         f"{len(found.valid):,} to validate on, {counted(len(names), 'label')}"
     )
     if windowing.long:
-        say(f"{windowing.long:,} sentences are longer than the model's context and are read in overlapping windows")
+        say(f"sentences longer than the model's context, read in overlapping windows: {windowing.long:,}")
 
 
 def _store(sentences: list[TaggedSentence], names: tuple[str, ...], windowing: Windowing) -> Store:

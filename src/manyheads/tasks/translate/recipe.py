@@ -55,7 +55,7 @@ class PairData:
 def refuse_fields(names: tuple[str, ...]) -> None:
     """A pair has two fields."""
     if names and len(names) != 2:
-        raise ConfigError(f"data.fields names {len(names)} fields; it must name two, source and target")
+        raise ConfigError(f"data.fields names {counted(len(names), 'field')}; it must name two, source and target")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,8 +59,8 @@ def test_a_layout_is_known_by_what_is_in_it(tmp_path, name, content, columns, fo
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.tsv", STS + "main-news\tMSRpar\t2012\t0\t4.5\ta\n", "line 3: 6 columns that are not those of the STS"),
-        ("a.tsv", STS + "main-news\tMSRpar\t2012\t0\tgood\ta\tb\n", "line 3: 7 columns that are not those of the STS"),
+        ("a.tsv", STS + "main-news\tMSRpar\t2012\t0\t4.5\ta\n", "line 3: 6 columns, not those of the STS"),
+        ("a.tsv", STS + "main-news\tMSRpar\t2012\t0\tgood\ta\tb\n", "line 3: 7 columns, not those of the STS"),
         ("a.tsv", "gj04\t1\t\tThey drank.\ngj04\t2\t\tThey drank.\n", "line 2: .* not those of CoLA"),
         *(
             ("test.tsv", f"{header}\n{header.upper()}\n", "none is the label")
@@ -72,7 +72,7 @@ def test_a_layout_is_known_by_what_is_in_it(tmp_path, name, content, columns, fo
         ("a.csv", '1,a,"b\nc"\n2,"d,e\nf\n', "line 3: not CSV"),
         ("a.csv", '1,a,"b\nc"\n2,d,"e" f\n', "line 3: not CSV"),
         ("a.csv", '1,a,"b\nc"\n2,d\n', "line 3: 2 columns where there must be 3"),
-        ("a.csv", "1,a,b\nx,d,e\n", "line 2: 3 columns that are not those of AG News"),
+        ("a.csv", "1,a,b\nx,d,e\n", "line 2: 3 columns, not those of AG News"),
         ("a.csv", "a,yes\nb,no\n", "line 1: 2 columns .* is of no kind that is known"),
         ("a.csv", "3,1\n4,0\n", "line 1: 2 columns .* is of no kind that is known"),
         ("a.csv", "hello\tworld,yes\n", "line 1: 2 columns .* is of no kind"),

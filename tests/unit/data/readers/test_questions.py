@@ -63,7 +63,7 @@ def test_an_answer_that_stands_elsewhere_is_mended_to_the_nearest_place(tmp_path
     assert [place for place in range(len(CONTEXT)) if CONTEXT.startswith("Tom", place)] == [9, 14, 31]
     found = read_questions(written(tmp_path / "a.json", squad(asked(("Mary", 0), ("Tom", start)))))
     assert found[0].answers == (Answer("Mary", 0), Answer("Tom", nearest))
-    assert capfd.readouterr().err.count("1 questions have an answer that stands elsewhere") == 1
+    assert capfd.readouterr().err.count("elsewhere in the context, where the nearest place is taken: 1") == 1
 
 
 def test_a_start_is_never_counted_from_the_end(tmp_path):
@@ -76,9 +76,9 @@ def test_a_question_with_an_answer_that_stands_nowhere_is_left_out(tmp_path, cap
     path = written(tmp_path / "a.json", squad(asked(("Mary", 0), (text, 9)), asked(("Ann", 22), id="q2")))
     found = read_questions(path)
     assert [question.id for question in found] == ["q2"]
-    told = f"warning: {path}: 1 questions have an answer that stands nowhere in their context, and are left out\n"
+    told = f"warning: {path}: questions whose answer stands nowhere in the context, left out: 1\n"
     assert capfd.readouterr().err == told
-    with pytest.raises(DataError, match="none of its 1 questions has its answers"):
+    with pytest.raises(DataError, match="no question of 1 has its answers"):
         read_questions(written(tmp_path / "a.json", squad(asked((text, 9)))))
 
 
