@@ -129,7 +129,7 @@ def plain_beam(sentence, limit, beams, alpha, ends=(END,)):
 @pytest.mark.parametrize("beams", [1, 2, 3, 4])
 @pytest.mark.parametrize(("alpha", "ends"), [(0.0, (END,)), (0.6, (END,)), (0.6, (END, 3)), (0.6, (4, END, 2))])
 def test_a_narrow_beam_is_the_plain_search(beams, alpha, ends):
-    for sentence in range(10):
+    for sentence in range(40):
         found = searched([sentence], [7], beams=beams, alpha=alpha, ends=ends)[0]
         assert flat(found) == plain_beam(sentence, 7, beams, alpha, ends)
 
