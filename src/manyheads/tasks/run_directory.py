@@ -1,13 +1,14 @@
 """The run directory: what a run makes in it, and how a new run takes the place of one that is there."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from manyheads.core.checksums import CHECKSUMS
 from manyheads.core.errors import CheckpointError, ConfigError
-from manyheads.core.files import TEMPORARY, directory_written_atomically, sync
+from manyheads.core.files import TEMPORARY, beside, directory_written_atomically, sync
 from manyheads.interop.places import MODEL_FILE
 
 RECIPE, PREPARED = "recipe.toml", ".manyheads-prepared"
@@ -75,6 +76,7 @@ def prepared_aside(run: Path) -> Iterator[Path]:
 def take_over(run: Path) -> None:
     """Puts what was prepared into the place of what the run before it made; where that was interrupted, goes on."""
     prepared = run / PREPARED
+    shutil.rmtree(beside(prepared, "unfinished"), ignore_errors=True)  # of one that was killed
     if not prepared.exists():
         return
     if (prepared / RECIPE).exists():

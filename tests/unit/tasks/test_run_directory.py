@@ -153,3 +153,12 @@ def test_a_run_that_was_killed_before_it_had_a_recipe_can_be_begun(tmp_path):
         assert run_is_new(tmp_path, resume=False, overwrite=overwrite)
     prepare(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"recipe.toml", "data", "tokenizer", LOCK}
+
+
+def test_what_was_being_prepared_when_it_was_killed_does_not_stay(tmp_path):
+    run = made(tmp_path / "run")
+    before = files(run)
+    (beside(run / PREPARED, "unfinished") / "data").mkdir(parents=True)
+    take_over(run)
+    assert files(run) == before
+    assert not beside(run / PREPARED, "unfinished").exists()
