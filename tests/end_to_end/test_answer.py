@@ -164,7 +164,7 @@ def test_what_cannot_be_asked_is_one_sentence(run, folder, encoder, flags, said)
         ("strange.json", "no key 'data'"),
         ("bare.json", "no key 'context'"),
         ("none.json", "has an answer"),
-        ("none.json --valid {folder}/ten.json", "none of the 20 questions"),
+        ("none.json --valid {folder}/ten.json", "no question to learn from, of 20,"),
         ("ten.json --preset gpt2_tiny", "no preset gpt2_tiny"),
         ("ten.json --freeze", "not worth freezing"),
         ("ten.json --set data.longest=4", "no place for a question"),

@@ -163,8 +163,7 @@ def test_a_language_model_is_fine_tuned_with_its_own_tokens(folder, language_mod
 def test_texts_that_are_too_long_are_counted_once(folder, tmp_path):
     (tmp_path / "long.tsv").write_text((folder / "text.tsv").read_text() + f"{'the film ' * 90}\tgood\n" * 3)
     err = fine_tuned(tmp_path / "run", tmp_path / "long.tsv", steps=1).err
-    assert err.count("longer than the model's context") == 1
-    assert "warning: 3 texts" in err
+    assert err.count("warning: texts longer than the model's context, which lose their end: 3\n") == 1
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt", "llama"])
@@ -386,8 +385,7 @@ def test_lines_that_are_too_long_are_told_of_once(run):
     result = called("classify", run, stdin="".join(f"{text}\n" for text in texts).encode())
     assert result.code == 0
     assert len(result.out.splitlines()) == 5003
-    assert result.err.startswith("warning: 1 of ")
-    assert "texts longer than the model reads, which lose their end: " in result.err
+    assert result.err.startswith("warning: texts longer than the model reads, which lose their end: 1 of ")
     assert result.err.count("\n") == 1
     assert result.out.splitlines()[0] == result.out.splitlines()[-1]
 
@@ -396,7 +394,7 @@ def test_empty_lines_are_labelled_and_warned_of(run):
     result = called("classify", run, stdin=b"the film is warm\n\n  \nthe song is dull\n")
     assert result.code == 0
     assert len(result.out.splitlines()) == 4
-    assert result.err == "warning: of the lines 2 are empty; what is said of them means nothing\n"
+    assert result.err == "warning: lines that are empty, of which what is said means nothing: 2\n"
     assert called("classify", run, stdin=b"").out == ""
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -562,7 +563,7 @@ def test_files_that_are_not_there_and_runs_that_are_not(trial, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_model_is_can_be_asked(trial, run, folder):
+def test_what_a_model_is_can_be_asked(trial, run, folder, tmp_path):
     for directory, kind in ((run, trial.model_type), (run / "model", trial.model_type), (folder / "gpt", "gpt2")):
         told = tables("info", directory)[0]
         model, tokenizer = load_as_saved(directory)
@@ -574,6 +575,9 @@ def test_what_a_model_is_can_be_asked(trial, run, folder):
         assert all(command in shown for command in told["commands"])
     told = tables("info", run)[0]
     assert any(command.startswith(f"manyheads {trial.use[0]} {run}") for command in told["commands"])
+    mine = tmp_path / "my run"
+    mine.symlink_to(run)
+    assert all(str(mine) in shlex.split(command) for command in tables("info", mine)[0]["commands"])
     assert told["card"]
     assert set(told["labels"]) == {"classify": {"even", "odd"}, "tag": {"B-thing", "O"}}.get(trial.task, set())
     (folder / "damaged").mkdir(exist_ok=True)

@@ -31,6 +31,12 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
+def test_what_the_pages_import_is_there():
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for line in sorted(set(re.findall(r"^from manyheads\S* import [\w, ]+", pages, re.MULTILINE))):
+        exec(line, {})
+
+
 def test_the_parts_can_be_used_as_the_readme_says():
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     parts = [block for block in blocks if "recorded_attention" in block]

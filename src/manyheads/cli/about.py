@@ -13,6 +13,7 @@ from manyheads.cli.lines import print_json, width
 
 def info(model: Model, as_json: Json = False) -> None:
     """Say what a model is: its kind, sizes, parameters, tokenizer and card, and what can be done with it."""
+    from manyheads.ops.device import readable
     from manyheads.tasks.inside.info import info
 
     found = info(model)
@@ -21,8 +22,8 @@ def info(model: Model, as_json: Json = False) -> None:
         return
     rows = {
         "kind": f"{found.kind} ({found.type})",
-        "parameters": f"{found.parameters:,}, {found.bytes / 1e6:,.1f} MB on the disk",
-        "sizes": ", ".join(f"{name} {_written(value)}" for name, value in found.sizes.items()),
+        "parameters": f"{found.parameters:,}, {readable(found.bytes)} on the disk",
+        "sizes": ", ".join(f"{name} {_written(value)}" for name, value in found.sizes.items() if value != ()),
         "tokenizer": f"{found.tokens:,} tokens",
         "labels": ", ".join(found.labels),
         "card": found.card or "none",

@@ -26,7 +26,7 @@ def classify(model: Model, files: Files = None, as_json: Json = False, device: D
             _print(classifier, example, scores, as_json)
         sys.stdout.flush()
     if empty:
-        warn(f"of the lines {empty:,} are empty; what is said of them means nothing")
+        warn(f"lines that are empty, of which what is said means nothing: {empty:,}")
 
 
 def _print(classifier: Any, example: Any, scores: Any, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -115,11 +116,11 @@ def _train(
     try:
         progress = train(resolved, out, resume=resume, overwrite=overwrite)
     except Stopped as stopped:
-        again = f"manyheads train {name} --out {out} --resume"
+        again = f"manyheads train {name} --out {quote(str(out))} --resume"
         raise Stopped(f"{stopped}; go on with: {again}", stopped.exit_code) from None
-    steps = counted(progress.step, "step")
-    say(f"done after {steps}: the best model, of step {progress.best_step}, is in {out / 'model'}")
-    say(f"try: {resolved.try_next.format(out=out)}")
+    done = counted(progress.step, "step")
+    say(f"done after {done}: the best model, of step {progress.best_step}, is in {out / 'model'}")
+    say(f"try: {resolved.try_next.format(out=quote(str(out)))}")
 
 
 def _readable(recipe: Path | None) -> Path | None:

@@ -7,6 +7,7 @@ import typer
 
 from manyheads.cli.flags import Device, Json, Model
 from manyheads.cli.lines import Files, lines_of, print_json
+from manyheads.core.errors import ConfigError
 
 
 def translate(
@@ -19,6 +20,9 @@ def translate(
     device: Device = "auto",
 ) -> None:
     """Translate files or standard input, one sentence a line, to standard output, in order."""
+    for flag, value, least in (("--beam", beam, 1), ("--nbest", nbest, 0)):
+        if value < least:
+            raise ConfigError(f"{flag} is {value}; it must be at least {least}")
     from manyheads.tasks.translate.use import Translator
 
     translator = Translator.load(model, device=device)

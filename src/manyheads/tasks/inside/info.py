@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
@@ -80,7 +81,7 @@ def commands_of(kind: type[Predictor], path: Path) -> list[str]:
     common = [
         command for method, command in COMMANDS.items() if getattr(kind, method) is not getattr(Predictor, method)
     ]
-    return [f"manyheads {each.format(model=path)}" for each in (*kind.commands, *common)]
+    return [f"manyheads {each.format(model=quote(str(path)))}" for each in (*kind.commands, *common)]
 
 
 def _title(card: Path) -> str | None:

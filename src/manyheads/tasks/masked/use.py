@@ -45,7 +45,11 @@ class Filler(EncoderPredictor):
     what = "a masked language model"
     kinds = (MaskedBert,)
     scored_on = Evaluation
-    commands = ("fill {model} 'a text with a [MASK] in it'", "embed {model} in.txt", "train classify --model {model} …")
+    commands = (
+        "fill {model} 'a text with a [MASK] in it'",
+        "embed {model} in.txt --out vectors.npy",
+        "train classify --model {model} …",
+    )
 
     def __init__(self, model: MaskedBert, tokenizer: EncoderTokenizer):
         super().__init__(model, tokenizer)

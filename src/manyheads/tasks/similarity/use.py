@@ -38,7 +38,11 @@ class Embedder(EncoderPredictor):
     what = WHO
     kinds = (BertEmbedder,)
     scored_on = Evaluation
-    commands = ("embed {model} in.txt", "similar {model} in.txt --to 'a text'", "train classify --model {model} …")
+    commands = (
+        "embed {model} in.txt --out vectors.npy",
+        "similar {model} in.txt --to 'a text'",
+        "train classify --model {model} …",
+    )
 
     def __init__(self, model: BertEmbedder, tokenizer: EncoderTokenizer):
         super().__init__(model, tokenizer)

@@ -52,10 +52,10 @@ class PairData:
             raise ConfigError("data.batch_tokens must be at least 1 and data.longest at least 2")
 
 
-def refuse_fields(names: tuple[str, ...]) -> None:
+def refuse_fields(names: tuple[str, ...], called: str = "data.fields") -> None:
     """A pair has two fields."""
     if names and len(names) != 2:
-        raise ConfigError(f"data.fields names {counted(len(names), 'field')}; it must name two, source and target")
+        raise ConfigError(f"{called} names {counted(len(names), 'field')}; it must name two, source and target")
 
 
 @dataclass(frozen=True, kw_only=True)

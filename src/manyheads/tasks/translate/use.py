@@ -15,6 +15,7 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import write_result
 from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
+from manyheads.core.words import counted
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
@@ -85,7 +86,8 @@ class Translator(Predictor):
     ) -> list[list[Translation]]:
         sentences = texts_of(sentences, "translate", "sentences")
         if beam < 1 or not 1 <= count <= beam:
-            raise ConfigError(f"{count} candidates of a beam of {beam}: the beam must be at least 1 and hold them all")
+            asked = counted(count, "candidate")
+            raise ConfigError(f"{asked} of a beam of {beam}: the beam must be at least 1 and hold them all")
         if not 0 <= alpha <= MOST_ALPHA:
             raise ConfigError(f"the length penalty alpha is {alpha}; it must be from 0, which is none, to {MOST_ALPHA}")
         full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
@@ -190,7 +192,7 @@ def _most_tokens(config: TransformerConfig) -> int:
 
 
 def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
-    refuse_fields(asked.fields)
+    refuse_fields(asked.fields, "--fields")
     if not (asked.pairs or asked.source or asked.target):
         raise ConfigError("there is nothing to score a translator on: give --source and --target, or --pairs")
     found = list(reader_of(asked.source, asked.target, asked.pairs, asked.fields)())
