@@ -454,7 +454,7 @@ def test_other_wrong_words_are_a_sentence(run, corpus):
         (["prove-resume", run, "--steps", 1], "use at least 3"),
         (["translate", run, "--alpha", "nan"], "the length penalty alpha is nan; it must be from 0"),
         (["translate", run, "--device", "mps"], "'mps' is not a device; use auto, cpu or cuda"),
-        (["selfcheck", run, "--sentences", "0"], "both must be at least 1"),
+        (["selfcheck", run, "--sentences", "0"], "--sentences is 0; it must be from 1"),
         (["selfcheck", run, "--sentences", 10**9], "--sentences is 1000000000; it must be from 1 to 10000"),
         (["translate", run, "--beam", "many"], "many"),
         (["trnslate", run], "trnslate"),

@@ -18,7 +18,7 @@ from manyheads.look.alignment import Links, LinkScores, Reading, parse_links, sc
 from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.nn.parts import Part
-from manyheads.tasks.texts import refuse_no_list, text_pairs
+from manyheads.tasks.texts import refuse_no_list, text_pairs, texts_of
 from manyheads.tasks.translate.use import LONGEST_SEEN, Translator
 from manyheads.text.tokenizer import Tokenizer
 
@@ -81,7 +81,7 @@ def with_translations(translator: Translator, sentences: Iterable[str]) -> Itera
     """Each sentence with the translation that the model gives it."""
     refuse_no_list(sentences, "align", "sentences")
     rest, done = iter(sentences), 0
-    while chunk := list(islice(rest, TRANSLATED_AT_ONCE)):
+    while chunk := texts_of(islice(rest, TRANSLATED_AT_ONCE), "align", "sentences"):
         for number, sentence in enumerate(chunk, start=done + 1):
             _refuse_long(sentence.split(), "word", number)
         yield from zip(chunk, translator.translate(chunk, first_line=done + 1), strict=True)
