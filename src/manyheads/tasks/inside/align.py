@@ -18,7 +18,7 @@ from manyheads.look.alignment import Links, LinkScores, Reading, parse_links, sc
 from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.record import recorded_attention
 from manyheads.nn.parts import Part
-from manyheads.tasks.texts import refuse_no_list, text_pairs
+from manyheads.tasks.texts import refuse_no_list, text_pairs, texts_of
 from manyheads.tasks.translate.use import LONGEST_SEEN, Translator
 from manyheads.text.tokenizer import Tokenizer
 
@@ -82,7 +82,7 @@ def with_translations(translator: Translator, sentences: Iterable[str]) -> Itera
     refuse_no_list(sentences, "align", "sentences")
     rest, done = iter(sentences), 0
     while chunk := list(islice(rest, TRANSLATED_AT_ONCE)):
-        for number, sentence in enumerate(chunk, start=done + 1):
+        for number, sentence in enumerate(texts_of(chunk, "translate", "sentences"), start=done + 1):
             _refuse_long(sentence.split(), "word", number)
         yield from zip(chunk, translator.translate(chunk, first_line=done + 1), strict=True)
         done += len(chunk)
