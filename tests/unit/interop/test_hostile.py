@@ -56,7 +56,7 @@ def test_whatever_a_config_says_is_a_model_or_a_sentence(copied, name):
         ("translator", {"share_encoder_decoder_embeddings": "false"}, "must be of type bool"),
         ("llama", {"rope_parameters": {"rope_theta": "much"}}, "rope_parameters.rope_theta is 'much'"),
         ("llama", {"rope_parameters": {"rope_theta": 0}}, "base is 0.0 and must be finite and above 1"),
-        ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor is 0.0; it is finite, and the least it can be is"),
+        ("llama", {"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor is 0.0; it is finite, and the least"),
         ("classifier", {"id2label": {"one": "no", "two": "yes"}}, "must name the labels 0 to 1"),
         ("answerer", {"manyheads": {"longest": "far"}}, "manyheads.longest is 'far'; it must be of type int"),
     ],
