@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tokenizers
 import torch
 from safetensors.torch import load_file, save_file
@@ -215,3 +216,13 @@ def sentence_store(documents: list[list[list[int]]]) -> Store:
     sentences = [sentence for document in documents for sentence in document]
     numbers = np.repeat(np.arange(len(documents), dtype=np.int32), [*map(len, documents)])
     return Store({"ids": Ragged.of(sentences), "document": numbers})
+
+
+PEAK = """
+import re
+from pathlib import Path
+def peak():
+    \"\"\"The most kilobytes this process had; getrusage would begin with those of the one that started it.\"\"\"
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+needs_peak = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read in /proc")

@@ -403,6 +403,7 @@ finally:
         (["evaluate", model, "--choices", "nowhere"], "nowhere is not there"),
         (["prove-resume", "nowhere"], "nowhere does not exist; give a recipe"),
         (["prune", model, "--heads", "0.0", "--out", tmp_path], "exists already"),
+        (["train", "translate", "--tokenizer", "nowhere", "--out", tmp_path / "run"], "nowhere is not there"),
         (["train", "tag", "--out", "nowhere", "--resume"], "nowhere holds no run to go on with"),
     ):
         found = subprocess.run(

@@ -320,11 +320,11 @@ def test_a_text_ends_before_a_stop_string(gpt, stops, expected):
 def test_wrong_words_are_a_sentence(gpt):
     for flags, sentence in (
         (["--top-p", 2], "top-p is 2.0; it must be above 0 and at most 1"),
-        (["--temperature", "nan"], "the temperature is nan; it must be at least 0"),
+        (["--temperature", "nan"], "temperature is nan; it must be at least 0"),
         (["--top-k", -1], "top-k is -1"),
         (["--min-p", 2], "min-p is 2.0"),
-        (["--repetition-penalty", 0], "the repetition penalty is 0.0"),
-        (["--seed", -1], "the seed is -1"),
+        (["--repetition-penalty", 0], "repetition-penalty is 0.0"),
+        (["--seed", -1], "seed is -1"),
         (["--tokens", 0], "both must be at least 1"),
         (["--samples", 0], "both must be at least 1"),
         (["--beam", -1], "both must be at least 1"),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import PEAK, needs_peak
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,20 +34,21 @@ def test_muon_buys_a_tenth_of_a_nat_at_the_same_number_of_steps(shakespeare, tmp
     assert least_loss("shakespeare-muon.toml", shakespeare, tmp_path / "muon") <= adamw - 0.1
 
 
-PREPARE = """
-import resource, sys
-from pathlib import Path
+PREPARE = f"""
+{PEAK}
+import sys
 from manyheads.tasks.run import prepare, resolve
 from manyheads.tasks.task import task_of
-data = {"text": (sys.argv[1],), "tokenizer": sys.argv[2]}
-task = task_of("language")(resolve("language", flags={"data": data}))
+data = {{"text": (sys.argv[1],), "tokenizer": sys.argv[2]}}
+task = task_of("language")(resolve("language", flags={{"data": data}}))
 task.run = Path(sys.argv[3])
-prepare(task)
+prepare(task, task.run)
 tokens = sum(len(store["ids"].flat) for store in (task.train, task.valid))
-print(tokens, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(tokens, peak())
 """
 
 
+@needs_peak
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_text(tmp_path):
     """A text of 600 MB, of which no 600 MB ever stand in memory, let alone its ids."""

@@ -29,7 +29,7 @@ class Sampling:
 
     def __post_init__(self):
         if not 0 <= self.temperature < math.inf:
-            raise ConfigError(f"the temperature is {self.temperature}; it must be at least 0, which is greedy search")
+            raise ConfigError(f"temperature is {self.temperature}; it must be at least 0, which is greedy search")
         if self.top_k < 0:
             raise ConfigError(f"top-k is {self.top_k}; it must be at least 1, or 0 for all tokens")
         if not 0 < self.top_p <= 1:
@@ -37,9 +37,9 @@ class Sampling:
         if not 0 <= self.min_p <= 1:
             raise ConfigError(f"min-p is {self.min_p}; it must be between 0, which is all tokens, and 1")
         if not 0 < self.repetition_penalty < math.inf:
-            raise ConfigError(f"the repetition penalty is {self.repetition_penalty}; it must be above 0, 1 being none")
+            raise ConfigError(f"repetition-penalty is {self.repetition_penalty}; it must be above 0, 1 being none")
         if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"the seed is {self.seed}; it must be at least 0 and below {2**32}")
+            raise ConfigError(f"seed is {self.seed}; it must be at least 0 and below {2**32}")
 
 
 class Sampler:

@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 
+from manyheads.core.errors import ConfigError
 from manyheads.core.log import say, warn
 from manyheads.core.words import counted
 from manyheads.train.config import TrainConfig
 from manyheads.train.optim import learning_rate, peak_rate
 
 MANY_EPOCHS = 200
+MOST_WITHOUT_DATA = 1000  # batches a step, which fit into memory however few are different
 
 
 def fitted(config: TrainConfig, batches: int, width: int) -> TrainConfig:
@@ -34,7 +36,10 @@ def in_proportion(config: TrainConfig, width: int, *names: str) -> TrainConfig:
 
 
 def tell_length(config: TrainConfig, batches: int, width: int) -> None:
-    """Says how many epochs the steps are, and warns of what is hardly meant."""
+    """Says how many epochs the steps are, and warns of what is hardly meant; a step of more than all is refused."""
+    if config.accumulate > max(batches, MOST_WITHOUT_DATA):
+        whole = counted(batches, "batch", "batches")
+        raise ConfigError(f"train.accumulate is {config.accumulate:,}, more than all data, {whole}; lower it")
     epochs = config.steps * config.accumulate / batches
     often = f"{epochs:,.0f}" if epochs >= 10 else f"{epochs:.1f}"
     warmup = f", {config.warmup:,} of them to warm up" if 1 < config.warmup < config.steps else ""

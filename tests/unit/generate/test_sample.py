@@ -112,17 +112,17 @@ def test_the_penalty_counts_the_prompt_and_what_was_chosen_each_row_for_itself()
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"temperature": -0.5}, "the temperature is -0.5; it must be at least 0, which is greedy search"),
-        ({"temperature": float("inf")}, "the temperature is inf"),
-        ({"temperature": float("nan")}, "the temperature is nan"),
+        ({"temperature": -0.5}, "temperature is -0.5; it must be at least 0, which is greedy search"),
+        ({"temperature": float("inf")}, "temperature is inf"),
+        ({"temperature": float("nan")}, "temperature is nan"),
         ({"top_k": -1}, "top-k is -1; it must be at least 1, or 0 for all tokens"),
         ({"top_p": 2}, "top-p is 2; it must be above 0 and at most 1, which is all tokens"),
         ({"top_p": 0.0}, "top-p is 0.0"),
         ({"top_p": float("nan")}, "top-p is nan"),
         ({"min_p": 1.5}, "min-p is 1.5; it must be between 0, which is all tokens, and 1"),
-        ({"repetition_penalty": 0.0}, "the repetition penalty is 0.0; it must be above 0, 1 being none"),
-        ({"seed": -1}, "the seed is -1; it must be at least 0 and below 4294967296"),
-        ({"seed": 2**32}, "the seed is 4294967296"),
+        ({"repetition_penalty": 0.0}, "repetition-penalty is 0.0; it must be above 0, 1 being none"),
+        ({"seed": -1}, "seed is -1; it must be at least 0 and below 4294967296"),
+        ({"seed": 2**32}, "seed is 4294967296"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(change, sentence):

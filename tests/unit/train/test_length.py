@@ -2,6 +2,7 @@
 
 import pytest
 
+from manyheads.core.errors import ConfigError
 from manyheads.tasks.run import resolve
 from manyheads.train.config import TrainConfig
 from manyheads.train.length import fitted, tell_length
@@ -67,3 +68,11 @@ def test_epochs_are_said_and_what_is_hardly_meant_is_warned_of(capfd):
     assert first.endswith("222 epochs of 9 batches")
     assert "--steps is 2,000 and train.warmup 4,000: the learning rate ends at 2.0e-03" in warnings[0]
     assert "222 epochs are very many" in warnings[1]
+
+
+def test_a_step_of_more_batches_than_there_are_is_refused_and_not_gathered_for_ever():
+    tell_length(TrainConfig(accumulate=1000), batches=9, width=16)
+    with pytest.raises(
+        ConfigError, match=r"train\.accumulate is 1,000,000,000, more than all data, 9 batches; lower it"
+    ):
+        tell_length(TrainConfig(accumulate=10**9), batches=9, width=16)

@@ -65,7 +65,7 @@ def score_text(model: "LanguageModel", pieces: Iterable[Piece], *, stride: int |
     context: int = model.model.config.context
     stride = max(context // 2, 1) if stride is None else stride
     if not 1 <= stride <= context:
-        raise ConfigError(f"the stride is {stride}; it must be at least 1 and at most the model's context, {context}")
+        raise ConfigError(f"stride is {stride}; it must be at least 1 and at most the model's context, {context}")
     begun = model.tokenizer.start or list(model.special.stop_ids[:1])
     nats, tokens, letters, size, words = 0.0, 0, 0, 0, 0
     ids: list[int] = []
