@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from checkpoints import ours_of, saved
 from typer.main import get_command
 
@@ -88,6 +89,15 @@ def faults(place: Path, cases) -> list[str]:
         if wrong := fault(place, *case, stdin=stdin):
             found.append(f"{' '.join(map(str, case))[:200]} < {stdin[:20]!r}\n  {wrong}")
     return found
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """The processor's seconds are those of all threads, and those that wait for each other spend them on nothing."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
