@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from manyheads.cli.flags import Group, command_of, flag_named, flagged, flags_of, set_only
-from manyheads.cli.lines import there
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, DataError, Stopped
 from manyheads.core.files import refuse_unwritable_folder
@@ -93,8 +92,6 @@ def _train(
     """Resolves the recipe and trains by it."""
     if pre_trained := flags.get("fine_tune", {}).get("model"):
         refuse_no_model(Path(pre_trained))
-    if (tokenizer := flags["data"].get("tokenizer")) != "characters":
-        there(tokenizer)
     if not show_recipe:
         refuse_unwritable_folder(out)
     if resume:

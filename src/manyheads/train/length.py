@@ -10,7 +10,7 @@ from manyheads.train.config import TrainConfig
 from manyheads.train.optim import learning_rate, peak_rate
 
 MANY_EPOCHS = 200
-MOST_WITHOUT_DATA = 1000  # batches a step, which fit into memory however few are different
+MANY_BATCHES = 1000  # of a step, which fit into memory however few are different
 
 
 def fitted(config: TrainConfig, batches: int, width: int) -> TrainConfig:
@@ -37,7 +37,7 @@ def in_proportion(config: TrainConfig, width: int, *names: str) -> TrainConfig:
 
 def tell_length(config: TrainConfig, batches: int, width: int) -> None:
     """Says how many epochs the steps are, and warns of what is hardly meant; a step of more than all is refused."""
-    if config.accumulate > max(batches, MOST_WITHOUT_DATA):
+    if config.accumulate > max(batches, MANY_BATCHES):
         whole = counted(batches, "batch", "batches")
         raise ConfigError(f"train.accumulate is {config.accumulate:,}, more than all data, {whole}; lower it")
     epochs = config.steps * config.accumulate / batches

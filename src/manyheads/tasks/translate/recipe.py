@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
@@ -29,7 +29,7 @@ class PairData:
     """Their translations."""
     valid_pairs: Files = ()
     """Validation files with both."""
-    tokenizer: str | None = None
+    tokenizer: Annotated[str | None, "FILE"] = None
     """A tokenizer.json; unset: byte-level BPE of `vocabulary` tokens is trained on both languages."""
     vocabulary: int = 8000
     """Tokens of the tokenizer that is trained."""
