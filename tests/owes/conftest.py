@@ -15,6 +15,7 @@ from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import KINDS
 
@@ -23,6 +24,7 @@ TRANSFORMER = TransformerConfig(vocabulary=23, width=12, layers=2, decoder_layer
 TRANSFORMER = replace(TRANSFORMER, pad=0, start=0, end=1)
 GPT_2 = GPTConfig(vocabulary=23, context=11, width=12, layers=2, heads=3, inner=14, end=1, **NO_DROPOUT)
 LLAMA = LlamaConfig(vocabulary=23, context=11, width=24, layers=2, heads=6, key_value_heads=2, inner=14, end=1)
+LSTM = RNNConfig(vocabulary=23, width=12, layers=2, dropout=0.0, end=1)
 BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
 BERT = replace(BERT, **NO_DROPOUT)
 NAMES = ("a", "b", "c", "d", "e")
@@ -179,6 +181,13 @@ CLASSIFIERS = {
 }
 
 
+RECURRENT = {
+    f"RNN {named(change)}": (lambda each=change: RNN(replace(LSTM, **each)), Decoding)
+    for change in ({"cell": "elman"}, {"cell": "gru"}, {"cell": "lstm"}, {"norm": True}, {"tied": False}, {"layers": 1})
+}
+CLASSIFIERS_RECURRENT = {"LSTM, classifier": (lambda: DecoderClassifier(RNN(LSTM), NAMES), Encoding)}
+
+
 def made(request):
     torch.manual_seed(1)
     make, way = request.param
@@ -189,6 +198,7 @@ def of(families: dict):
     return pytest.fixture(params=families.values(), ids=families.keys())(made)
 
 
-family = of({**CACHED, **ENCODERS, **CLASSIFIERS})
-cached = of(CACHED)
+attending = of({**CACHED, **ENCODERS, **CLASSIFIERS})
+family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT, **CLASSIFIERS_RECURRENT})
+cached = of({**CACHED, **RECURRENT})
 decoder = of(DECODERS)

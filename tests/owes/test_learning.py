@@ -13,6 +13,7 @@ from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import KINDS
 from manyheads.train.objectives import (
@@ -71,6 +72,7 @@ def tagged() -> SimpleNamespace:
     return asked(labels=(ids * 7 % 5).masked_fill(torch.arange(8) >= lengths[:, None], -1))
 
 
+LSTM = RNNConfig(vocabulary=23, width=96, dropout=0.0)
 LABELS, FOLLOWS = torch.tensor([0, 1, 1, 4, 0, 4, 1, 0, 4, 1]), torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1, 0])
 translating, speaking = partial(translation_loss, batch=pairs()), partial(language_loss, batch=texts())
 labelling = partial(classification_loss, batch=asked(labels=LABELS))
@@ -100,6 +102,10 @@ LEARNERS = {
     "GPT, alibi": (lambda: gpt("alibi", "pre", "rms", "swiglu", False), speaking),
     "Llama, tied": (lambda: Llama(replace(LLAMA, tied=True)), speaking),
     "Llama, one key": (lambda: Llama(replace(LLAMA, key_value_heads=1, dropout=0.05)), speaking),
+    "Elman": (lambda: RNN(replace(LSTM, cell="elman")), speaking),
+    "GRU": (lambda: RNN(replace(LSTM, cell="gru")), speaking),
+    "LSTM": (lambda: RNN(LSTM), speaking),
+    "LSTM, norm": (lambda: RNN(replace(LSTM, norm=True)), speaking),
     "GPT-2, classifier": (lambda: DecoderClassifier(GPT(GPT_2), NAMES), labelling),
     "Llama, number": (lambda: DecoderClassifier(Llama(LLAMA)), counting),
     "BERT, words": (lambda: MaskedBert(BERT), partial(masked_loss, batch=masked(None))),
@@ -194,6 +200,7 @@ DROPPING = {
         for model, config, wheres in (
             (GPT, replace(GPT_2, dropout=0.0), ("dropout", "attention_dropout", "inner_dropout")),
             (Llama, LLAMA, ("dropout",)),
+            (RNN, LSTM, ("dropout",)),
             (Bert, BERT, ("dropout", "attention_dropout")),
         )
         for where in wheres

@@ -20,14 +20,14 @@ def differ(found, expected) -> bool:
 
 
 @torch.no_grad()
-def test_the_fast_kernel_is_the_reference_kernel(family):
-    for rows in (family.rows, family.rows[:1]):  # of several lengths, and one that needs no padding
-        with_kernel(family.model, sdpa)
-        fast = family.each(rows)
-        with_kernel(family.model, reference)
-        assert_close(family.each(rows), fast)
-        with_kernel(family.model, lambda q, *others, **options: reference(-q, *others, **options))
-        assert differ(family.each(rows), fast)  # and the kernel matters
+def test_the_fast_kernel_is_the_reference_kernel(attending):
+    for rows in (attending.rows, attending.rows[:1]):  # of several lengths, and one that needs no padding
+        with_kernel(attending.model, sdpa)
+        fast = attending.each(rows)
+        with_kernel(attending.model, reference)
+        assert_close(attending.each(rows), fast)
+        with_kernel(attending.model, lambda q, *others, **options: reference(-q, *others, **options))
+        assert differ(attending.each(rows), fast)  # and the kernel matters
 
 
 @torch.no_grad()
@@ -58,7 +58,7 @@ def test_pieces_through_the_cache_are_the_whole_at_once(cached, mode):
         step, ids = cached.stepping()
         whole, count = step(ids), ids.shape[1]
         for pieces in ([1] * count, [2, 1, count - 3]):
-            cache = Cache(count)
+            cache = cached.model.decoding_state(count)
             assert_close(torch.cat([step(piece, cache=cache) for piece in ids.split(pieces, dim=1)], dim=1), whole)
             assert cache.length == count
         assert differ(step(ids[:, 1:]), whole[:, 1:])  # without a cache

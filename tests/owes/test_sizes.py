@@ -7,14 +7,16 @@ import pytest
 import torch
 
 from manyheads.core.errors import ConfigError
-from manyheads.models import bert, gpt, llama, transformer
+from manyheads.models import bert, gpt, llama, rnn, transformer
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, MaskedBert
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
 from manyheads.nn.positions import PositionsConfig
 
 MODELS = {Transformer: transformer.PRESETS, GPT: gpt.PRESETS, Llama: llama.PRESETS, Bert: bert.PRESETS}
+MODELS[RNN] = rnn.PRESETS
 PUBLISHED = {
     GPT: {
         "gpt1": (40_478, 116_534_784),
@@ -47,7 +49,7 @@ ABOUT = {  # within a share of it
 }
 MADE_FOR_LESS = {
     *("transformer_small", "transformer_tiny", "transformer_decoder", "gpt2_tiny", "gpt2_baby"),
-    *("llama_tiny", "llama_baby"),
+    *("llama_tiny", "llama_baby", *rnn.PRESETS),
 }
 
 
@@ -133,6 +135,7 @@ CONFIGS = {
     GPT: GPTConfig(**SIZES, context=11),
     Llama: LlamaConfig(**{**SIZES, "width": 24, "heads": 6}, key_value_heads=2, context=11),
     Bert: BertConfig(**SIZES, context=11),
+    RNN: RNNConfig(vocabulary=23, width=12),
 }
 OF_ANY = [
     ({"heads": 5}, r"width \d+ does not split over 5 heads; the nearest that does is \d0"),
@@ -141,6 +144,12 @@ OF_ANY = [
     ({"dropout": 1.0}, "model.dropout is 1.0; it must be at least 0 and below 1"),
 ]
 REFUSED = {
+    RNN: [
+        *OF_ANY[1:2],
+        *OF_ANY[3:],
+        ({"unrolled": 0}, "model.unrolled is 0; it must be at least 1"),
+        ({"cell": "grid"}, "model.cell is 'grid'; it can be elman, gru, lstm"),
+    ],
     Transformer: [
         ({"decoder_layers": 0}, "model.decoder_layers is 0; it must be at least 1"),
         ({"key_value_heads": -1}, "model.key_value_heads is -1"),
@@ -176,6 +185,7 @@ REFUSED = {
 }
 UNKNOWN = "model.vocabulary is 0; a model needs to know how many tokens there are"
 UNBUILDABLE = {
+    RNN: [],
     Transformer: [
         ({"activation": "tanhh"}, "tanhh"),
         ({"norm": "batch"}, "no norm is called 'batch'; choose layer or rms"),
@@ -196,7 +206,8 @@ UNBUILDABLE = {
 
 
 @pytest.mark.parametrize(
-    ("model", "change", "sentence"), [(model, *row) for model in MODELS for row in (*OF_ANY, *REFUSED[model])]
+    ("model", "change", "sentence"),
+    [(model, *row) for model in MODELS for row in (*(OF_ANY if model is not RNN else ()), *REFUSED[model])],
 )
 def test_sizes_that_cannot_be_are_refused_in_a_sentence(model, change, sentence):
     with pytest.raises(ConfigError, match=sentence) as refused:

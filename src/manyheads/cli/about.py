@@ -48,7 +48,7 @@ def presets(as_json: Json = False) -> None:
     for tasks, those in groupby(found, key=lambda each: each.tasks):
         print(f"manyheads train {' | '.join(tasks)} --preset …\n{head}")
         for each in those:
-            sizes = f"{each.layers:>7}{each.width:>7,}{each.heads:>7}{each.vocabulary:>9,}"
+            sizes = f"{each.layers:>7}{each.width:>7,}{each.heads or '-':>7}{each.vocabulary:>9,}"
             print(f"{each.name:20}{sizes}{each.parameters:>17,}")
         print()
     print("tokens: of the tokenizer that is trained, unless --vocabulary says otherwise")

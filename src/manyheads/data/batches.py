@@ -140,6 +140,19 @@ def windows(ids: int, rows: int, length: int, generator: np.random.Generator | N
     return Plan(offset + starts * length, np.asarray(bounds), np.arange(len(bounds) - 1))
 
 
+def streams(ids: int, rows: int, length: int, generator: np.random.Generator | None) -> list[tuple[bool, np.ndarray]]:
+    """Where windows begin when so many rows read a text side by side, each a part of its own from beginning to end.
+
+    With each batch comes whether it goes on from the one before, window by window.  With a generator every epoch cuts
+    the text at other places.  What is left over where parts and windows do not fill the text is not predicted, without
+    one less than a token a row.
+    """
+    offset = 0 if generator is None else int(generator.integers(max(1, min(length, ids - rows * length))))
+    part = (ids - 1 - offset) // rows
+    begins = offset + part * np.arange(rows)
+    return [(first > 0, begins + first) for first in range(0, part if generator is None else part - length + 1, length)]
+
+
 def by_shape(sources: np.ndarray, targets: np.ndarray, tokens: int, generator: np.random.Generator | None) -> Plan:
     """Pairs of about one shape, as many as have at most `tokens` cells of target, and half as many again of source.
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from manyheads.core.errors import DataError
-from manyheads.data.batches import Batch, Batches, shuffling, windows
+from manyheads.data.batches import Batch, Batches, shuffling, streams, windows
 from manyheads.data.ragged import Encoder, Store, Told, chunks, id_type, nobody, store_written
 from manyheads.data.readers.documents import Piece
 
@@ -50,3 +50,23 @@ def text_batches(store: Store, *, rows: int, length: int, seed: int, shuffle: bo
         return Batch(found[:, 1:].size, ids=torch.from_numpy(found), counted=None)
 
     return Batches(lambda epoch: windows(len(ids), rows, length, shuffling(seed, epoch, shuffle)), collate)
+
+
+def streamed_batches(store: Store, *, rows: int, length: int, seed: int, shuffle: bool = True) -> Batches:
+    """The same where each of `rows` reads a part of the text from beginning to end, `length` predictions at a time.
+
+    `goes_on` is None where a batch does not go on from the one before.
+    """
+    ids = store["ids"]
+    rows = min(rows, len(ids) - 1)
+    part = (len(ids) - 1) // rows
+    length = min(length, part)
+
+    def collate(window: tuple[bool, np.ndarray]) -> Batch:
+        goes_on, starts = window
+        size = min(length, part - int(starts[0])) if not shuffle else length
+        found = np.stack([ids[start : start + size + 1] for start in starts.tolist()]).astype(np.int64)
+        tensors = {"ids": torch.from_numpy(found), "counted": None, "goes_on": torch.tensor(True) if goes_on else None}
+        return Batch(found[:, 1:].size, **tensors)
+
+    return Batches(lambda epoch: streams(len(ids), rows, length, shuffling(seed, epoch, shuffle)), collate)

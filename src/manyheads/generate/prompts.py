@@ -64,11 +64,23 @@ class PromptSteps(Steps):
     def _filled(self, rows: list[list[int]], copies: int = 1, cache: Cache | None = None) -> Cache:
         """A cache, empty when given, with these rows."""
         cache, lengths = cache or self.model.decoding_state(self.capacity), [len(row) for row in rows]
+        if self.model.rows_share_length and min(lengths) < max(lengths):
+            return self._filled_by_length(rows, lengths, copies, cache)
         if max(lengths):
             padded = pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(self.device)
             self.model.states(padded.long(), cache=cache)
         if min(lengths) < max(lengths):  # equally long rows need no mask
             cache.cut(lengths, self.device)
+        if copies > 1:
+            cache.select(None, torch.arange(len(rows), device=self.device).repeat_interleave(copies))
+        return cache
+
+    def _filled_by_length(self, rows: list[list[int]], lengths: list[int], copies: int, cache: Cache) -> Cache:
+        """The same where no row may stand beside a longer one when it is read."""
+        cache.cut([0] * len(rows), self.device)
+        for length in sorted({*lengths}):
+            places = [place for place, each in enumerate(lengths) if each == length]
+            cache.put(places, self._filled([rows[place] for place in places]), [length] * len(places))
         if copies > 1:
             cache.select(None, torch.arange(len(rows), device=self.device).repeat_interleave(copies))
         return cache

@@ -29,12 +29,14 @@ from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
 from manyheads.interop.places import MODEL_FILE, no_model, places_of
+from manyheads.interop.rnn import RNNNames
 from manyheads.interop.schema import COMMON, check_sizes, check_types, needed, refuse_infinite
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import with_amplitude
 from manyheads.ops.finite import all_finite
@@ -98,6 +100,15 @@ FAMILIES = (
         kinds={Llama: "language model", DecoderClassifier: "classifier"},
         known_as="Llama",
         own={"model_type": "manyheads-llama", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=RNN,
+        config=RNNConfig,
+        foreign=RNNNames(),
+        processor=LanguageTokenizer,
+        kinds={RNN: "language model", DecoderClassifier: "classifier"},
+        known_as="RNN",
+        own={"model_type": "manyheads-rnn", "is_encoder_decoder": False},
     ),
     Family(
         model=Bert,

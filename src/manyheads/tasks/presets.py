@@ -16,7 +16,8 @@ class Preset:
     tasks: list[str]
     layers: int
     width: int
-    heads: int
+    heads: int | None
+    """None where there is no attention."""
     vocabulary: int
     """Tokens of the tokenizer that is trained for it, unless others are asked for."""
     parameters: int
@@ -41,4 +42,4 @@ def _measured(task: str, name: str) -> Preset:
     sizes, vocabulary = recipe.model, recipe.data.vocabulary
     with torch.device("meta"):
         count = parameters(task_of(task)(recipe).network(replace(sizes, vocabulary=vocabulary)))
-    return Preset(name, [task], sizes.layers, sizes.width, sizes.heads, vocabulary, count)
+    return Preset(name, [task], sizes.layers, sizes.width, getattr(sizes, "heads", None), vocabulary, count)

@@ -164,6 +164,8 @@ class Task:
         """The stored rows to learn from."""
         self.valid: Any = None
         """Those to validate on."""
+        self.carried: dict[str, Tensor] = {}
+        """What the loss of one batch leaves to that of the next, kept with each checkpoint."""
 
     @classmethod
     def begin(cls, asked: Asked) -> Any:

@@ -18,6 +18,7 @@ from manyheads.core.log import warn
 from manyheads.train.optim import Optimizer, load_optimizer_tensors, optimizer_tensors
 
 _WEIGHTS, _OPTIMIZER, _STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_CARRIED = "carried.safetensors"  # what one step leaves to the next beside weights, where there is such a thing
 _NAME = re.compile(r"step-\d{8,}")
 
 
@@ -75,7 +76,9 @@ class Checkpoints:
     def __init__(self, directory: Path, keep: int, every: int):
         self.directory, self.keep, self.every = directory, keep, every
 
-    def save(self, model: nn.Module, optimizer: Optimizer, progress: Progress) -> Path:
+    def save(
+        self, model: nn.Module, optimizer: Optimizer, progress: Progress, carried: dict[str, Tensor] | None = None
+    ) -> Path:
         """Writes a checkpoint beside the others and only then removes the oldest."""
         path = self.directory / f"step-{progress.step:08d}"
         try:
@@ -86,8 +89,10 @@ class Checkpoints:
                 save_file(weights_of(model), temporary / _WEIGHTS)
                 tensors = {name: t.cpu().contiguous() for name, t in optimizer_tensors(optimizer, model).items()}
                 save_file(tensors, temporary / _OPTIMIZER)
+                if carried:
+                    save_file({name: t.cpu().contiguous() for name, t in carried.items()}, temporary / _CARRIED)
                 state: dict[str, Any] = {"progress": asdict(progress)}
-                state["files"] = {name: sha256(temporary / name) for name in (_WEIGHTS, _OPTIMIZER)}
+                state["files"] = {name: sha256(temporary / name) for name in _files(temporary)}
                 state["checksum"] = _checksum(state)
                 (temporary / _STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
         except Exception as error:  # safetensors has errors of its own for a full disk
@@ -126,6 +131,10 @@ class Checkpoints:
         state = parse_json((path / _STATE).read_text(encoding="utf-8"))
         return Progress(**state["progress"])
 
+    def carried(self, path: Path) -> dict[str, Tensor]:
+        """What the step of a checkpoint left to the next."""
+        return load_file(path / _CARRIED) if (path / _CARRIED).exists() else {}
+
     def averaged(self, count: int) -> tuple[dict[str, Tensor], int, int]:
         """The mean of the weights of the newest `count` whole checkpoints, or of as many as there are; how many those
         are, and how many damaged ones were passed over, each with a warning."""
@@ -150,12 +159,19 @@ class Checkpoints:
 
 def first_difference(one: Path, other: Path) -> str | None:
     """The first tensor in which two checkpoints differ in any bit, or None."""
-    for file in (_WEIGHTS, _OPTIMIZER):
+    for file in sorted({*_files(one), *_files(other)}):
+        if not ((one / file).exists() and (other / file).exists()):
+            return file
         mine, theirs = load_file(one / file), load_file(other / file)
         for name in sorted(set(mine) | set(theirs)):
             if name not in mine or name not in theirs or not torch.equal(_bits(mine[name]), _bits(theirs[name])):
                 return f"{name} in {file}"
     return None
+
+
+def _files(checkpoint: Path) -> list[str]:
+    """The names of those that hold tensors."""
+    return [name for name in (_WEIGHTS, _OPTIMIZER, _CARRIED) if (checkpoint / name).exists()]
 
 
 def _bits(tensor: Tensor) -> Tensor:

@@ -41,6 +41,9 @@ class Job(Protocol):
     `keep` saves the best model so far; `which` says which weights these are.
     """
 
+    carried: dict[str, Tensor]
+    """What the loss of one batch leaves to that of the next, such as a recurrent state; nothing for most."""
+
     def loss(self, model: nn.Module, batch) -> Loss: ...
     def validate(self, model: nn.Module) -> dict[str, float]: ...
     def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None: ...
@@ -74,6 +77,8 @@ class Training:
         newest = self.checkpoints.newest()
         if newest:
             self.progress = self.checkpoints.load(newest, self.model, self.optimizer)
+            carried = self.checkpoints.carried(newest)
+            self.job.carried = {name: tensor.to(self.device) for name, tensor in carried.items()}
             for newer in [path for path in self.checkpoints.paths() if path > newest]:
                 shutil.rmtree(newer)  # damaged, and will be made again
             _warn_of_other(self.progress.conditions, self.conditions, self.progress.step)
@@ -235,7 +240,7 @@ class Training:
     def _save(self) -> None:
         self._refuse_spoilt_weights()
         self.metrics.sync()
-        self.checkpoints.save(self.model, self.optimizer, self.progress)
+        self.checkpoints.save(self.model, self.optimizer, self.progress, self.job.carried)
 
     def _refuse_spoilt_weights(self) -> None:
         for name, tensor in self.model.state_dict().items():

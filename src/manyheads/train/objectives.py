@@ -29,11 +29,14 @@ def translation_loss(model, batch, *, smoothing: float = 0.0) -> Loss:
     return Loss(total, likelihood, batch.target_tokens)
 
 
-def language_loss(model, batch, *, smoothing: float = 0.0, document_end: int | None = None) -> Loss:
-    """Each token from those before it; with `document_end`, from those of its own document alone."""
+def language_loss(model, batch, *, smoothing: float = 0.0, document_end: int | None = None, state=None) -> Loss:
+    """Each token from those before it; with `document_end`, from those of its own document alone.
+
+    A model that reads on goes on from `state`, which is behind the batch afterwards.
+    """
     inputs_BT, targets_BT = batch.ids[:, :-1], batch.ids[:, 1:]
     mask = None if document_end is None else document_mask(inputs_BT, document_end)
-    states_BTW = model.states(inputs_BT, mask)
+    states_BTW = model.states(inputs_BT, mask) if state is None else model.states(inputs_BT, mask, state)
     total, likelihood = _predicted(model.output, states_BTW, targets_BT, batch.counted, smoothing=smoothing)
     return Loss(total, likelihood, batch.target_tokens)
 

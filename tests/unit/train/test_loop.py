@@ -34,7 +34,7 @@ class Work:
 
     def __init__(self, at=None, scores=None, events=None):
         self.at, self.scores, self.events = at or {}, scores, events if events is not None else []
-        self.calls = 0
+        self.calls, self.carried = 0, {}
 
     def loss(self, model, batch):
         self.calls += 1

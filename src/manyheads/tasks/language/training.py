@@ -5,16 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import joined_batches
 from manyheads.data.ragged import Store
-from manyheads.data.text import text_batches
-from manyheads.models import gpt, llama
+from manyheads.data.text import streamed_batches, text_batches
+from manyheads.models import gpt, llama, rnn
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.rnn import RNN, RNNConfig
+from manyheads.nn.recurrent import RecurrentState
 from manyheads.tasks.card import model_card
 from manyheads.tasks.language.data import (
     DELIMITER,
@@ -33,9 +35,11 @@ from manyheads.text.language import LanguageTokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, language_loss
 
-PRESETS = {**gpt.PRESETS, **llama.PRESETS}
-MODELS = {"gpt": (GPT, GPTConfig), "llama": (Llama, LlamaConfig)}
+FAMILIES = {"gpt": gpt.PRESETS, "llama": llama.PRESETS, "rnn": rnn.PRESETS}
+PRESETS = {name: sizes for presets in FAMILIES.values() for name, sizes in presets.items()}
+MODELS = {"gpt": (GPT, GPTConfig), "llama": (Llama, LlamaConfig), "rnn": (RNN, RNNConfig)}
 VOCABULARIES = {"gpt1": 40_478, "llama2_7b": 32_000, "llama3_8b": 128_256, "llama_small": 49_152}
+MADE_OF = {"gpt": "decoder-only Transformer", "llama": "decoder-only Transformer", "rnn": "recurrent network"}
 EPOCHS = 40  # at most, of presets: more teach next to nothing (Muennighoff et al. 2023)
 LAPTOP = ("gpt2_tiny", "gpt2_baby", "llama_tiny", "llama_baby", "transformer_decoder")
 
@@ -71,8 +75,13 @@ class LanguageModelling(Task):
         """A GPU's batches for the large ones, a laptop's for the small ones."""
         if name not in PRESETS:
             raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
-        family = "llama" if name in llama.PRESETS else "gpt"
-        if name in LAPTOP:
+        family = next(family for family, presets in FAMILIES.items() if name in presets)
+        if family == "rnn":
+            # Zaremba et al. (2014) read 20 rows side by side; without weight decay, which dropout is in place of.
+            data = TextData(vocabulary=4096 if name in ("lstm_tiny", "elman") else 10_000, rows=20)
+            rates = {"warmup": 100, "learning_rate": 2e-3, "weight_decay": 0.0, "clip": 0.25}
+            train = adamw(steps=20_000, epochs=EPOCHS, patience=10, valid_every=500, checkpoint_every=500, **rates)
+        elif name in LAPTOP:
             data = TextData(vocabulary=8000 if name == "transformer_decoder" else 4096)
             rates = {"warmup": 100, "learning_rate": 1e-3, "beta2": 0.99}
             train = adamw(steps=5000, epochs=EPOCHS, valid_every=250, checkpoint_every=250, **rates)
@@ -109,28 +118,53 @@ class LanguageModelling(Task):
 
     def batches_of(self, store: Store, **order: Any) -> Batches:
         data, context = self.recipe.data, self.recipe.model.context
+        if self._streams:
+            return streamed_batches(store, rows=data.rows, length=self.recipe.model.unrolled, **order)
         if not data.pairs:
             return text_batches(store, rows=data.rows, length=context, **order)
         tokens = max(data.rows * context // 3, 1)  # of the target; source and padding about double it
         delimiter = self.processor.id_of(DELIMITER)
         return joined_batches(store, tokens=tokens, pad=0, delimiter=delimiter, counts=data.learn, **order)
 
-    def loss(self, model: nn.Module, batch: Any) -> Loss:
-        return self._loss(model, batch, smoothing=self.recipe.train.smoothing)
+    @property
+    def _streams(self) -> bool:
+        """Whether a state runs through the text, from each batch to the next, as truncated backpropagation has it."""
+        return self.recipe.family == "rnn" and not self.recipe.data.pairs
 
-    def _loss(self, model: nn.Module, batch: Any, smoothing: float = 0.0) -> Loss:
+    def check(self) -> None:
+        if self.recipe.family == "rnn" and self.recipe.data.document_mask:
+            raise ConfigError("data.document_mask is for attention, which a recurrent model has none of; leave it away")
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        loss, self.carried = self._loss(model, batch, self.carried, self.recipe.train.smoothing)
+        return loss
+
+    def _loss(
+        self, model: nn.Module, batch: Any, carried: dict[str, Tensor], smoothing: float = 0.0
+    ) -> tuple[Loss, dict[str, Tensor]]:
+        """The loss, and what the next batch goes on from."""
         end = self.processor.end if self.recipe.data.document_mask else None
-        return language_loss(model, batch, smoothing=smoothing, document_end=end)
+        if not self._streams:
+            return language_loss(model, batch, smoothing=smoothing, document_end=end), {}
+        state = RecurrentState.of({} if batch.goes_on is None else carried)
+        return language_loss(model, batch, smoothing=smoothing, state=state), state.tensors()
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Negative log-likelihood a token, each window for itself, and the perplexity that it is."""
-        loss = mean_loss(model, self.valid_batches(), self._loss)
+        """Negative log-likelihood a token, each window for itself or going on, and the perplexity that it is."""
+        carried: dict[str, Tensor] = {}
+
+        def on_batch(model: nn.Module, batch: Any) -> Loss:
+            nonlocal carried
+            loss, carried = self._loss(model, batch, carried)
+            return loss
+
+        loss = mean_loss(model, self.valid_batches(), on_batch)
         return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
         about = f"""
-A decoder-only Transformer; these are its weights {which}. `manyheads generate`, `manyheads.LanguageModel` and, where
-`config.json` says gpt2, openai-gpt or llama, `transformers` open this directory.
+A {MADE_OF[self.recipe.family]}; these are its weights {which}. `manyheads generate`,
+`manyheads.LanguageModel` and, where `config.json` says gpt2, openai-gpt or llama, `transformers` open this directory.
 """
         meaning = "Loss is the negative log-likelihood of a token, in nats; perplexity is its exponential."
         tag, title = "text-generation", "A language model"

@@ -20,6 +20,7 @@ from manyheads.generate.steps import Hypothesis, SpecialIds, refuse_many_rows
 from manyheads.look.walk import Section
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
+from manyheads.models.rnn import RNN
 from manyheads.tasks.inside.conclusions import candidates, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_second
 from manyheads.tasks.inside.importance import Measure
@@ -50,13 +51,13 @@ class LanguageModel(Predictor):
     """A language model that is ready to use: a model of ours, or a GPT-2, GPT or Llama checkpoint as it is."""
 
     what = "a language model"
-    kinds = (GPT, Llama)
+    kinds = (GPT, Llama, RNN)
     scored_on = Evaluation
     commands = ("generate {model} --prompt 'a beginning'", "train classify --model {model} …")
     continues = True
     exact: ClassVar[dict[str, Any]] = {"precision": "float32"}
 
-    def __init__(self, model: GPT | Llama, tokenizer: LanguageTokenizer):
+    def __init__(self, model: GPT | Llama | RNN, tokenizer: LanguageTokenizer):
         super().__init__(model, tokenizer)
         self.special = SpecialIds.of(model.config, tokenizer)
 
