@@ -178,7 +178,8 @@ class SourceAttention(MultiHeadAttention):
         # Rows that share a memory, beams, become more queries of it, as in every attention.
         q = x.reshape(memory.shape[0], 1, -1, x.shape[-1])
         k, v = memory[:, None].chunk(2, dim=-1)
-        return q, k, v, {"mask": mask, "bias": None, "causal": False, "scale": 1.0}
+        options: dict[str, Any] = {"mask": mask, "scale": 1.0}
+        return q, k, v, options
 
 
 class EncoderBlock(nn.Module):
@@ -299,7 +300,7 @@ class ConvSeq2Seq(nn.Module):
         return ConvolutionCache(beams)
 
     def reset(self) -> None:
-        """As section 3.5: each layer keeps the variance of what it is given, which gates quarter and dropout raises."""
+        """As section 3.5: each layer keeps the variance of small inputs, which its gate quarters and dropout raises."""
         kept = 1 - self.config.dropout
         for name, module in self.named_modules():
             if isinstance(module, nn.Linear):
