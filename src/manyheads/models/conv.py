@@ -244,7 +244,7 @@ class Encoder(_Stack):
             x = block(x if real is None else x * real)
         z = self.outward(x)
         z = z.detach().lerp(z, 1 / attentions)  # every attention sends a gradient back: section 3.4
-        length = ids.shape[1] if real is None else real.sum(dim=1, keepdim=True)
+        length = ids.shape[1] if real is None else real.sum(dim=1, keepdim=True).to(z.dtype)
         return torch.cat([z, (z + embedded) * length**0.5], dim=-1)
 
 

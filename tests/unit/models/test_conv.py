@@ -248,6 +248,11 @@ def test_rows_of_different_lengths_in_one_cache_are_as_alone(speaker):
         assert cache.lengths.tolist() == [5, 7, 3]
     with pytest.raises(ValueError, match="no earlier"):
         cache.cut([2, 4, 0])
+    cache.select(None, torch.tensor([2, 0, 2]))
+    assert (cache.length, cache.lengths.tolist()) == (5, [3, 5, 3])
+    found = speaker(torch.tensor([[8], [8], [3]]), cache=cache)[:, 0]
+    alone = [[*new[2].tolist(), 8], [*rows[0, :5].tolist(), 8], [*new[2].tolist(), 3]]
+    assert_close(found, torch.stack([speaker(torch.tensor([row]))[0, -1] for row in alone]))
 
 
 def test_a_row_that_is_put_goes_on_as_where_it_came_from(speaker):
@@ -317,6 +322,12 @@ def test_texts_are_scored_as_by_hand(speaker):
         logs = speaker(torch.tensor([begun + continuation])).log_softmax(dim=-1)[0]
         places = range(len(begun) - 1, len(begun) + len(continuation) - 1)
         assert one.total == pytest.approx(sum(float(logs[t, i]) for t, i in zip(places, continuation)), abs=1e-4)
+
+
+def test_half_precision_stays_half(speaker, translator):
+    memory, mask = translator.bfloat16().encode(padded(SOURCES))
+    assert memory.dtype == translator.decode(TARGET, memory, mask).dtype == speaker.bfloat16()(IDS).dtype
+    assert memory.dtype == torch.bfloat16
 
 
 # How they begin and learn.
