@@ -210,8 +210,10 @@ class ReplayedSteps(PromptSteps):
 
 def prompt_steps(model, prompts: list[list[int]], capacity: int, copies: int = 1) -> PromptSteps:
     """Steps through the cache as they are quickest where the model is; beams, which move rows, are not replayed."""
-    # Where all depends on the longest row, which each step lengthens, no step is like another.
+    # Where all depends on the longest row, which each step lengthens, no step is like another; and what is recorded
+    # reads its state where it lay, where a key-value cache alone stays.
     replayed = next(model.parameters()).device.type == "cuda" and not model.rows_share_length
+    replayed = replayed and isinstance(model.decoding_state(capacity), Cache)
     kind = ReplayedSteps if replayed else PromptSteps
     return kind(model, prompts, capacity, copies)
 

@@ -98,7 +98,7 @@ def refuse_many_rows(model, rows: int, capacity: int, beams: int = 1) -> None:
     """Refuses more rows at once than memory holds logits and a key-value cache of; `beams` of them share their keys."""
     config, weight = model.config, next(model.parameters())
     layers = getattr(config, "decoder_layers", None) or config.layers
-    heads = getattr(config, "heads", 1)
+    heads = getattr(config, "heads", 1)  # what has none keeps a window of its inputs, which is less
     shared = heads // (getattr(config, "key_value_heads", None) or heads)
     numbers = 2 * config.vocabulary + 2 * layers * capacity * config.width // shared
     size = numbers * weight.element_size() + beams * capacity  # and a mask that says which keys are whose
