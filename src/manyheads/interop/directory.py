@@ -28,12 +28,13 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
+from manyheads.interop.own import OwnDecoder, OwnTranslator
 from manyheads.interop.places import MODEL_FILE, no_model, places_of
-from manyheads.interop.rnn import RNNNames
 from manyheads.interop.schema import COMMON, check_sizes, check_types, needed, refuse_infinite
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.conv import ByteNet, ByteNetConfig, ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
@@ -104,11 +105,29 @@ FAMILIES = (
     Family(
         model=RNN,
         config=RNNConfig,
-        foreign=RNNNames(),
+        foreign=OwnDecoder(RNN),
         processor=LanguageTokenizer,
         kinds={RNN: "language model", DecoderClassifier: "classifier"},
         known_as="RNN",
         own={"model_type": "manyheads-rnn", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=ByteNet,
+        config=ByteNetConfig,
+        foreign=OwnDecoder(ByteNet),
+        processor=LanguageTokenizer,
+        kinds={ByteNet: "language model", DecoderClassifier: "classifier"},
+        known_as="ByteNet",
+        own={"model_type": "manyheads-bytenet", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=ConvSeq2Seq,
+        config=ConvSeq2SeqConfig,
+        foreign=OwnTranslator(ConvSeq2Seq),
+        processor=Tokenizer,
+        kinds={ConvSeq2Seq: "translator"},
+        known_as="convolutional",
+        own={"model_type": "manyheads-conv", "is_encoder_decoder": True},
     ),
     Family(
         model=Bert,

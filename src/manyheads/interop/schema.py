@@ -6,7 +6,6 @@ opened is a mistake of ours and looks like one.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any, get_type_hints
 
 import torch
@@ -100,7 +99,7 @@ def _table_of_positions(config: Any) -> dict[str, int]:
     """How many positions, or distances, have a vector of their own."""
     positions = getattr(config, "positions", None)
     if positions is None:
-        return {field.name: config.context for field in fields(config) if field.name == "context"}
+        return {}
     tables = {"learned": "length", "relative": "clip", "buckets": "buckets"}
     name = tables.get(positions.kind)
     return {} if name is None else {f"positions.{name}": getattr(positions, name)}

@@ -62,6 +62,8 @@ def walk_through(
         raise ConfigError(f"{count} candidates are asked for; ask for at least 1")
     predictor = opened(model, device)[1]
     part = _chosen(attentions(predictor.model), attention, layer, head)
+    if not hasattr(part.module, "projection"):
+        raise ConfigError(f"{model} is not walked through: its attention has no projections of its own to follow")
     forward = read(predictor, text, second)
     with torch.inference_mode():
         with followed(predictor.model, part) as trace:

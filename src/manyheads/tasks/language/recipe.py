@@ -8,7 +8,7 @@ from manyheads.tasks.task import Files, Recipe, lazily, refuse_below, refuse_oth
 from manyheads.tasks.translate.recipe import refuse_fields
 from manyheads.train.config import TrainConfig
 
-FAMILIES = {"gpt": "GPTConfig", "llama": "LlamaConfig", "rnn": "RNNConfig"}
+FAMILIES = {"gpt": "GPTConfig", "llama": "LlamaConfig", "rnn": "RNNConfig", "bytenet": "ByteNetConfig"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +55,19 @@ class TextData:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRecipe(Recipe):
-    """Train a language model from raw text or from pairs of texts: a decoder-only Transformer (T-D, GPT or Llama), or a
-    recurrent network."""
+    """Train a language model from raw text or from pairs of texts: a decoder-only Transformer (T-D, GPT or Llama), a
+    recurrent network or dilated convolutions."""
 
     presets = (
         "gpt2_tiny (with your own text), gpt2_baby, gpt2_small … gpt2_xl, gpt1, transformer_decoder (T-D), "
         "gpt3_small … gpt3_175b, llama_tiny, llama_baby, llama_small, llama2_7b, llama3_8b, or of recurrent networks "
-        "lstm_tiny, lstm, gru or elman"
+        "lstm_tiny, lstm, gru or elman, or of convolutions bytenet_tiny or bytenet_small"
     )
     try_next = "manyheads generate {out} --prompt 'a beginning'"
 
     task: str = "language"
     family: str = "gpt"
-    """Which model: gpt, llama or rnn."""
+    """Which model: gpt, llama, rnn or bytenet."""
     data: TextData = field(default_factory=TextData)
     model: Any = field(default_factory=lazily("manyheads.models.gpt", "GPTConfig"))
     train: TrainConfig = field(default_factory=TrainConfig)

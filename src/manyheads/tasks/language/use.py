@@ -18,6 +18,7 @@ from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.score import Scored, log_probabilities
 from manyheads.generate.steps import Hypothesis, SpecialIds, refuse_many_rows
 from manyheads.look.walk import Section
+from manyheads.models.conv import ByteNet
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
 from manyheads.models.rnn import RNN
@@ -51,13 +52,13 @@ class LanguageModel(Predictor):
     """A language model that is ready to use: a model of ours, or a GPT-2, GPT or Llama checkpoint as it is."""
 
     what = "a language model"
-    kinds = (GPT, Llama, RNN)
+    kinds = (GPT, Llama, RNN, ByteNet)
     scored_on = Evaluation
     commands = ("generate {model} --prompt 'a beginning'", "train classify --model {model} …")
     continues = True
     exact: ClassVar[dict[str, Any]] = {"precision": "float32"}
 
-    def __init__(self, model: GPT | Llama | RNN, tokenizer: LanguageTokenizer):
+    def __init__(self, model: GPT | Llama | RNN | ByteNet, tokenizer: LanguageTokenizer):
         super().__init__(model, tokenizer)
         self.special = SpecialIds.of(model.config, tokenizer)
 

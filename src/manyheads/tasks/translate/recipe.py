@@ -7,8 +7,10 @@ from typing import Annotated, Any
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
 from manyheads.core.words import counted
-from manyheads.tasks.task import Files, Recipe, lazily
+from manyheads.tasks.task import Files, Recipe, lazily, refuse_other_family
 from manyheads.train.config import TrainConfig
+
+FAMILIES = {"transformer": "TransformerConfig", "conv": "ConvSeq2SeqConfig"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +62,24 @@ def refuse_fields(names: tuple[str, ...], called: str = "data.fields") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateRecipe(Recipe):
-    """Train a translator: an encoder-decoder Transformer from sentence pairs."""
+    """Train a translator from sentence pairs: an encoder-decoder Transformer, or one of convolutions."""
 
-    presets = "transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big"
+    presets = (
+        "transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big, or of "
+        "convolutions conv_tiny or conv_multi30k"
+    )
     try_next = "echo 'a sentence' | manyheads translate {out}"
 
     task: str = "translate"
+    family: str = "transformer"
+    """Which model: transformer or conv."""
     data: PairData = field(default_factory=PairData)
     model: Any = field(default_factory=lazily("manyheads.models.transformer", "TransformerConfig"))
     train: TrainConfig = field(default_factory=TrainConfig)
+
+    def __post_init__(self):
+        super().__post_init__()
+        refuse_other_family(self.family, self.model, FAMILIES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,11 @@ from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.corpus import read_pairs
-from manyheads.models.transformer import PRESETS, Transformer, transformer_tiny
+from manyheads.models import conv, transformer
+from manyheads.models.conv import ConvSeq2Seq, ConvSeq2SeqConfig
+from manyheads.models.transformer import Transformer, TransformerConfig, transformer_tiny
 from manyheads.tasks.card import model_card
-from manyheads.tasks.task import Task
+from manyheads.tasks.task import Asked, Task
 from manyheads.tasks.translate.data import Corpus, corpus_of, store_pairs, train_tokenizer
 from manyheads.tasks.translate.recipe import PairData, TranslateRecipe
 from manyheads.tasks.translate.use import decode_all, mean_loss, score
@@ -21,6 +23,13 @@ from manyheads.text.tokenizer import Tokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, translation_loss
 
+FAMILIES = {"transformer": transformer.PRESETS, "conv": conv.TRANSLATION_PRESETS}
+PRESETS = {name: sizes for presets in FAMILIES.values() for name, sizes in presets.items()}
+MODELS = {"transformer": (Transformer, TransformerConfig), "conv": (ConvSeq2Seq, ConvSeq2SeqConfig)}
+MADE_OF = {
+    "transformer": "Transformer (Vaswani et al. 2017)",
+    "conv": "of convolutions with attention in each layer (Gehring et al. 2017)",
+}
 EPOCHS = 100  # at most, of presets; the small need more than the large, which end by their steps
 
 
@@ -29,12 +38,24 @@ class Translation(Task):
 
     Recipe = TranslateRecipe
     Processor = Tokenizer
-    network = Transformer
     metrics = ("bleu", "loss")
     from_processor = ("vocabulary", "pad", "start", "end")
     presets = tuple(PRESETS)
     usual_preset = "transformer_small"
     own_data = ("source", "pairs")
+
+    def __init__(self, recipe: TranslateRecipe):
+        super().__init__(recipe)
+        self.network = MODELS[recipe.family][0]
+
+    @classmethod
+    def begin(cls, asked: Asked) -> TranslateRecipe:
+        return cls.blank(asked.table) if "family" in asked.table and not asked.preset else super().begin(asked)
+
+    @classmethod
+    def blank(cls, table: dict[str, Any]) -> TranslateRecipe:
+        family = str(table.get("family", "transformer"))
+        return TranslateRecipe(family=family, model=MODELS[family][1]() if family in MODELS else None)
 
     @classmethod
     def sample(cls) -> TranslateRecipe:
@@ -55,6 +76,10 @@ class Translation(Task):
             steps = 100_000 if name == "transformer_base" else 300_000
             data = PairData(vocabulary=37_000, batch_tokens=25_000)
             return TranslateRecipe(data=data, model=model, train=TrainConfig(steps=steps, epochs=EPOCHS, average=5))
+        if name in conv.TRANSLATION_PRESETS:
+            rates = {"warmup": 500, "learning_rate": 1e-3, "schedule": "cosine", "clip": 1.0}
+            train = TrainConfig(steps=12_000, epochs=EPOCHS, valid_every=1000, patience=10, average=5, **rates)
+            return TranslateRecipe(family="conv", model=model, train=train)
         train = TrainConfig(steps=20_000, epochs=EPOCHS, warmup=2000, valid_every=1000, patience=10, average=5)
         return TranslateRecipe(model=model, train=train)
 
@@ -101,9 +126,9 @@ class Translation(Task):
     def card(self, which: str, scores: dict[str, float]) -> str:
         pairs = len(self.train)
         about = f"""
-An encoder-decoder Transformer (Vaswani et al. 2017), trained on {pairs:,} sentence pairs; these are its weights
-{which}. `manyheads translate`, `manyheads.Translator` and, where `config.json` says `"model_type": "marian"`,
-`transformers.MarianMTModel` and CTranslate2 open this directory.
+An encoder-decoder {MADE_OF[self.recipe.family]}, trained on {pairs:,} sentence pairs;
+these are its weights {which}. `manyheads translate`, `manyheads.Translator` and, where `config.json` says
+`"model_type": "marian"`, `transformers.MarianMTModel` and CTranslate2 open this directory.
 """
         meaning = f"BLEU is of greedy search (`{self.signature}`); loss is the negative log-likelihood of a token."
         tag, title = "translation", "A translator"

@@ -25,7 +25,8 @@ from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps, refuse_many_rows
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
-from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.conv import ConvSeq2Seq
+from manyheads.models.transformer import Transformer
 from manyheads.tasks.inside.conclusions import LOGITS, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
 from manyheads.tasks.inside.importance import Measure
@@ -60,7 +61,7 @@ class Translator(Predictor):
     """A translator that is ready to use: a model of ours, or a MarianMTModel checkpoint with a tokenizer.json."""
 
     what = "a translator"
-    kinds = (Transformer,)
+    kinds = (Transformer, ConvSeq2Seq)
     scored_on = Evaluation
     ranked_by = ("loss", "bleu")
     commands = ("translate {model} in.txt", "align {model} 'a sentence'")
@@ -186,7 +187,7 @@ def _joined(parts: Iterable[Translation]) -> Translation:
     return Translation(" ".join(part.text for part in parts), sum(part.score for part in parts))
 
 
-def _most_tokens(config: TransformerConfig) -> int:
+def _most_tokens(config: Any) -> int:
     """A table of positions ends where it ends."""
     return config.positions.length if config.positions.kind == "learned" else sys.maxsize
 
@@ -209,7 +210,7 @@ def mean_loss(model: Any, batches: Batches, loss: Callable[..., Loss] = translat
 
 
 def decode_all(
-    model: Transformer,
+    model: Transformer | ConvSeq2Seq,
     rows: list[list[int]],
     *,
     beam: int,
@@ -250,15 +251,19 @@ def decode_all(
     return found
 
 
-def _encoded(model: Transformer, rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+def _encoded(model: Transformer | ConvSeq2Seq, rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """The memory of rows that are sorted by length, and its mask; each piece of the batch is padded for itself."""
-    memory = torch.zeros(len(rows), max(map(len, rows)), model.config.width, device=device)
-    mask = torch.zeros(len(rows), 1, 1, memory.shape[1], dtype=torch.bool, device=device)
+    longest = max(map(len, rows))
+    memory = torch.empty(0)
+    mask = torch.zeros(len(rows), 1, 1, longest, dtype=torch.bool, device=device)
     for first in range(0, len(rows), ENCODED_AT_ONCE):
         piece = [torch.tensor(row) for row in rows[first : first + ENCODED_AT_ONCE]]
         source = pad_sequence(piece, batch_first=True, padding_value=model.config.pad).to(device)
         place = slice(first, first + len(piece)), slice(source.shape[1])
-        memory[place] = model.encode(source)[0].to(memory.dtype)
+        encoded = model.encode(source)[0]
+        if not first:
+            memory = torch.zeros(len(rows), longest, encoded.shape[2], device=device)
+        memory[place] = encoded.to(memory.dtype)
         mask[:, 0, 0][place] = source != model.config.pad
     return memory, mask
 

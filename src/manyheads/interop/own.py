@@ -1,0 +1,70 @@
+"""Families that no other library has a type for: their models are always saved under a type of ours."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from manyheads.interop.config_json import refuse_more_tokens
+from manyheads.interop.foreign import Decoder, Foreign
+
+
+class OwnDecoder(Decoder):
+    """A language model, or a classifier on top of one; there are no foreign names to read or write."""
+
+    TYPES = ()
+    SCHEMA = {}  # noqa: RUF012
+
+    def __init__(self, model: type):
+        self.model = model
+
+    def fits(self, model: Any) -> bool:
+        return False
+
+    def write_config(self, config: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def read_config(self, table: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def name(self, config: Any) -> str:
+        raise NotImplementedError
+
+    def body_views(self, body: Any) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+
+class OwnTranslator(Foreign):
+    """A translator, likewise."""
+
+    TYPES = ()
+    SCHEMA = {}  # noqa: RUF012
+
+    def __init__(self, model: type):
+        self.model = model
+
+    def fits(self, model: Any) -> bool:
+        return False
+
+    def write_config(self, config: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def read_config(self, table: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def kind(self, table: dict[str, Any]) -> type:
+        return self.model
+
+    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any:
+        refuse_more_tokens(processor, config)
+        return self.model(config)
+
+    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]:
+        return table
+
+    def views(self, model: Any) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
+        raise NotImplementedError
