@@ -64,11 +64,11 @@ def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
         ("gpt", (Transformer,), "a language model (gpt2); a translator (Marian) is asked for here"),
         ("own", (Llama,), "a language model (manyheads-gpt); a language model (Llama) is asked for here"),
         ("classifier", LANGUAGE, "a classifier (gpt2); a language model (GPT-2, GPT-1, Llama) is asked for here"),
-        ("llama", DECODERS, "a language model (llama); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet) is asked for here"),
+        ("llama", DECODERS, "a language model (llama); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet) is asked"),
         ("translator", (GPT, *DECODERS), "a translator (marian); a language model (GPT-2, GPT-1) or a classifier ("),
         ("tagger", LANGUAGE, "a tagger (bert); a language model (GPT-2, GPT-1, Llama) is asked for here"),
-        ("tagger", CLASSIFIERS, "a tagger (bert); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet, BERT) is asked for here"),
-        ("gpt", CLASSIFIERS, "a language model (gpt2); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet, BERT) is asked for here"),
+        ("tagger", CLASSIFIERS, "a tagger (bert); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet, BERT) is"),
+        ("gpt", CLASSIFIERS, "a language model (gpt2); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet, BERT) is"),
         ("gpt", (BertTagger,), "a language model (gpt2); a tagger (BERT) is asked for here"),
         ("encoder", (GPT,), "an encoder (bert); a language model (GPT-2, GPT-1) is asked for here"),
         ("masked", (BertTagger,), "a masked language model (bert); a tagger (BERT) is asked for here"),
@@ -94,7 +94,7 @@ def test_an_unknown_type_is_told_the_known_ones(copied):
         (BertClassifier,): "classifiers are of type bert",
         (BertAnswerer,): "question answerers are of type bert",
         (GPT, BertTagger): "models are of type gpt2, openai-gpt, manyheads-gpt, bert or manyheads-bert",
-        None: "models are of type marian, manyheads-transformer, gpt2, .*, bert or manyheads-bert",
+        None: "models are of type marian, manyheads-transformer, manyheads-conv, gpt2, .*, bert or manyheads-bert",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
             load_model(directory, kinds)
