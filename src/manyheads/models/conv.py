@@ -326,7 +326,7 @@ def bytenet_tiny() -> ByteNetConfig:
     return ByteNetConfig(context=128, width=128, layers=10, dropout=0.0)
 
 
-def bytenet_small() -> ByteNetConfig:
+def bytenet() -> ByteNetConfig:
     """The size for a book on a GPU: 20 layers of width 384 that reach back 249 tokens."""
     return ByteNetConfig(context=256, width=384, layers=20, dropout=0.2)
 
@@ -336,10 +336,10 @@ def conv_tiny() -> ConvSeq2SeqConfig:
     return ConvSeq2SeqConfig(width=128, layers=2, tied=True)
 
 
-def conv_multi30k() -> ConvSeq2SeqConfig:
+def conv() -> ConvSeq2SeqConfig:
     """A small model for corpora of tens of thousands of sentences."""
     return ConvSeq2SeqConfig(width=256, layers=4, tied=True, dropout=0.2)
 
 
-LANGUAGE_PRESETS = {preset.__name__: preset for preset in (bytenet_tiny, bytenet_small)}
-TRANSLATION_PRESETS = {preset.__name__: preset for preset in (conv_tiny, conv_multi30k)}
+LANGUAGE_PRESETS = {preset.__name__: preset for preset in (bytenet_tiny, bytenet)}
+TRANSLATION_PRESETS = {preset.__name__: preset for preset in (conv_tiny, conv)}

@@ -162,7 +162,7 @@ def test_the_receptive_field_is_as_computed(speaker):
 def test_receptive_fields_are_those_of_the_dilations():
     assert ByteNetConfig(layers=5).receptive_field == 1 + 2 * (1 + 2 + 4 + 8 + 16)
     assert ByteNetConfig(layers=7, kernel=5).receptive_field == 1 + 4 * (31 + 1 + 2)
-    assert LANGUAGE_PRESETS["bytenet_small"]().receptive_field == 249
+    assert LANGUAGE_PRESETS["bytenet"]().receptive_field == 249
 
 
 def test_documents_hide_each_other(speaker):

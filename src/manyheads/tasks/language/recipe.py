@@ -61,7 +61,7 @@ class LanguageRecipe(Recipe):
     presets = (
         "gpt2_tiny (with your own text), gpt2_baby, gpt2_small … gpt2_xl, gpt1, transformer_decoder (T-D), "
         "gpt3_small … gpt3_175b, llama_tiny, llama_baby, llama_small, llama2_7b, llama3_8b, or of recurrent networks "
-        "lstm_tiny, lstm, gru or elman, or of convolutions bytenet_tiny or bytenet_small"
+        "lstm_tiny, lstm, gru or elman, or of convolutions bytenet_tiny or bytenet"
     )
     try_next = "manyheads generate {out} --prompt 'a beginning'"
 

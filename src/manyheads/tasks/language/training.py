@@ -44,7 +44,7 @@ VOCABULARIES = {"gpt1": 40_478, "llama2_7b": 32_000, "llama3_8b": 128_256, "llam
 MADE_OF = {"gpt": "decoder-only Transformer", "llama": "decoder-only Transformer", "rnn": "recurrent network"}
 MADE_OF["bytenet"] = "stack of dilated causal convolutions"
 EPOCHS = 40  # at most, of presets: more teach next to nothing (Muennighoff et al. 2023)
-LAPTOP = ("gpt2_tiny", "gpt2_baby", "llama_tiny", "llama_baby", "transformer_decoder", "bytenet_tiny", "bytenet_small")
+LAPTOP = ("gpt2_tiny", "gpt2_baby", "llama_tiny", "llama_baby", "transformer_decoder", "bytenet_tiny", "bytenet")
 
 
 class LanguageModelling(Task):

@@ -66,7 +66,7 @@ class TranslateRecipe(Recipe):
 
     presets = (
         "transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big, or of "
-        "convolutions conv_tiny or conv_multi30k"
+        "convolutions conv_tiny or conv"
     )
     try_next = "echo 'a sentence' | manyheads translate {out}"
 
