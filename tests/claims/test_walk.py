@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from manyheads.data.batches import padded
 from manyheads.look.grid import Grid
 from manyheads.look.lectures import lecture_walk
 from manyheads.look.walk import Walk
+from manyheads.models.bag import BagClassifier, BagConfig
+from manyheads.models.lexicon import LexiconClassifier, LexiconConfig
 from manyheads.ops.attention import attention_weights, reference
+from manyheads.tasks.classify.lexicon import kinds_of_words, read_lexicon
+from manyheads.text.words import WordTokenizer
 
 QUERIES = torch.tensor([[[[-1.0, -2.5], [4.0, 3.0]]]]).double()
 KEYS = torch.tensor([[[[-2.0, -4.0], [-2.5, -0.5], [4.5, 2.5]]]]).double()
@@ -176,10 +181,65 @@ def test_0_6_and_0_05_and_0_1_and_0_25_are_no_softmax_of_95_13_35_72_at_any_scal
 
 def test_every_slide_that_differs_has_its_reason_beside_it(walk):
     slides = [grid for grid in walk.steps if grid.title == "on the slide"]
-    assert len(slides) == 8
+    assert len(slides) == 9
     assert all(len(grid.note) > 40 for grid in slides)
     text = walk.text(120)
-    for before, after in pairwise(["Scaled dot-product", "Masked self-attention", "A dot product", "Scores of 95"]):
+    titles = ["Scaled dot-product", "Masked self-attention", "A dot product", "Scores of 95", "A bag of", "Linguistic"]
+    for before, after in pairwise(titles):
         assert 0 <= text.index(before) < text.index(after)
     line = next(line for line in text.splitlines() if "8.4853" in line)
     assert "4.0000" in line  # side by side
+
+
+# a bag of words, and linguistic features
+
+
+def test_the_slide_s_count_vectors_slip_in_three_places(walk):
+    ours, slide = only(walk, 4, "counts"), only(walk, 4, "on the slide")
+    assert ours.columns == slide.columns == sorted(ours.columns)
+    differ = {
+        (ours.rows[row], ours.columns[column], ours.cells[row][column], slide.cells[row][column])
+        for row, column in np.argwhere(numbers(ours) != numbers(slide)).tolist()
+    }
+    assert differ == {("x₁", "too", "1", "2"), ("x₂", "to", "1", "0"), ("x₂", "watch", "1", "0")}
+    assert numbers(ours).sum(axis=1).tolist() == [9, 7]
+    assert numbers(slide).sum(axis=1).tolist() == [10, 5]
+
+
+def test_the_bag_of_a_model_has_the_same_counts(walk):
+    documents = ["john likes to watch movies mary likes movies too", "mary also likes to watch football games"]
+    grid = only(walk, 4, "counts")
+    tokenizer = WordTokenizer.of(grid.columns)
+    model = BagClassifier(BagConfig(vocabulary=len(tokenizer), weighting="counts", ngrams=1))
+    features, counts = model.bag(*padded(tokenizer.encode(documents)))
+    dense = torch.zeros(2, len(tokenizer)).scatter_add(1, features, counts)[:, 2:]
+    assert dense.tolist() == numbers(grid).tolist()
+
+
+# Written for this test, with the features that the slide has of its own review.
+REVIEW = """
+It's a hokey tale. There is hardly a scene without a borrowed joke, and no joke lands; the lighting is second-rate.
+Why, then, did I stay? The music is nice, the leads are great together, and the last act is enjoyable.
+It talked me into another hour, and it may do that to you.
+"""
+
+
+def test_a_review_has_the_features_of_the_slide_and_the_textbook_s_probability(walk):
+    """By the shipped lexicon, the slide's features and the textbook's weights."""
+    table, sums = only(walk, 5, "features"), only(walk, 5, "sum")
+    kinds = kinds_of_words(read_lexicon(None))
+    tokenizer = WordTokenizer.of(kinds)
+    model = LexiconClassifier(LexiconConfig(vocabulary=len(tokenizer)), ("negative", "positive")).eval()
+    for word, those in kinds.items():
+        model.kinds[tokenizer.id_of(word), those] = 1.0
+    model.score.weight.data.copy_(torch.tensor([[2.5, -5.0, -1.2, 0.5, 2.0, 0.7]]))
+    model.score.bias.data.fill_(0.1)
+    ids, lengths = padded(tokenizer.encode([REVIEW]))
+    assert lengths.tolist() == [66]
+    features = model.features(ids, lengths)[0].tolist()
+    assert features == pytest.approx([3, 2, 1, 3, 0, math.log(66)])
+    assert [f"{each:.4f}" for each in features] == [row[0] for row in table.cells]
+    probability = float(model(ids, lengths).softmax(dim=1)[0, 1].detach())
+    assert probability == pytest.approx(float(sums.cells[3][0]), abs=5e-5)
+    assert f"{probability:.2f}" == "0.70"
+    assert only(walk, 5, "features on the slide").cells[5][1] == f"ln(66) = {math.log(66):.2f}"

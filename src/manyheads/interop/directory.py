@@ -28,14 +28,16 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
-from manyheads.interop.own import OwnDecoder, OwnTranslator
+from manyheads.interop.own import OwnClassifier, OwnDecoder, OwnModel
 from manyheads.interop.places import MODEL_FILE, no_model, places_of
 from manyheads.interop.schema import COMMON, check_sizes, check_types, needed, refuse_infinite
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
+from manyheads.models.bag import BagClassifier, BagConfig
 from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.conv import ByteNet, ByteNetConfig, ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.lexicon import LexiconClassifier, LexiconConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
@@ -44,6 +46,7 @@ from manyheads.ops.finite import all_finite
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
+from manyheads.text.words import WordTokenizer
 
 
 class Processor(Protocol):
@@ -123,7 +126,7 @@ FAMILIES = (
     Family(
         model=ConvSeq2Seq,
         config=ConvSeq2SeqConfig,
-        foreign=OwnTranslator(ConvSeq2Seq),
+        foreign=OwnModel(ConvSeq2Seq),
         processor=Tokenizer,
         kinds={ConvSeq2Seq: "translator"},
         known_as="convolutional",
@@ -144,8 +147,26 @@ FAMILIES = (
         known_as="BERT",
         own={"model_type": "manyheads-bert", "is_encoder_decoder": False},
     ),
+    Family(
+        model=BagClassifier,
+        config=BagConfig,
+        foreign=OwnClassifier(BagClassifier),
+        processor=WordTokenizer,
+        kinds={BagClassifier: "classifier"},
+        known_as="bag of words",
+        own={"model_type": "manyheads-bag", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=LexiconClassifier,
+        config=LexiconConfig,
+        foreign=OwnClassifier(LexiconClassifier),
+        processor=WordTokenizer,
+        kinds={LexiconClassifier: "classifier"},
+        known_as="lexicon",
+        own={"model_type": "manyheads-lexicon", "is_encoder_decoder": False},
+    ),
 )
-ENCODERS = tuple(FAMILIES[-1].kinds)
+ENCODERS = tuple(next(family for family in FAMILIES if family.model is Bert).kinds)
 _TRIES = 100  # to read a model that is being replaced again and again
 
 

@@ -6,37 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
-from manyheads.interop.config_json import refuse_more_tokens
+from manyheads.interop.config_json import label_fields, read_form, refuse_more_tokens
 from manyheads.interop.foreign import Decoder, Foreign
 
 
-class OwnDecoder(Decoder):
-    """A language model, or a classifier on top of one; there are no foreign names to read or write."""
-
-    TYPES = ()
-    SCHEMA = {}  # noqa: RUF012
-
-    def __init__(self, model: type):
-        self.model = model
-
-    def fits(self, model: Any) -> bool:
-        return False
-
-    def write_config(self, config: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def read_config(self, table: dict[str, Any]) -> Any:
-        raise NotImplementedError
-
-    def name(self, config: Any) -> str:
-        raise NotImplementedError
-
-    def body_views(self, body: Any) -> dict[str, Tensor]:
-        raise NotImplementedError
-
-
-class OwnTranslator(Foreign):
-    """A translator, likewise."""
+class OwnModel(Foreign):
+    """One model of such a family; since nothing fits a foreign type, nobody asks for foreign names or fields."""
 
     TYPES = ()
     SCHEMA = {}  # noqa: RUF012
@@ -67,4 +42,40 @@ class OwnTranslator(Foreign):
         raise NotImplementedError
 
     def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
+        raise NotImplementedError
+
+
+class OwnClassifier(OwnModel):
+    """A classifier that is no head on a body: its labels' names are saved with it."""
+
+    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any:
+        refuse_more_tokens(processor, config)
+        return self.model(config, *read_form(table))
+
+    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]:
+        return label_fields({**table, "architectures": [self.model.__name__]}, model.names, model.form)
+
+
+class OwnDecoder(Decoder):
+    """A language model, or a classifier on top of one."""
+
+    TYPES = ()
+    SCHEMA = {}  # noqa: RUF012
+
+    def __init__(self, model: type):
+        self.model = model
+
+    def fits(self, model: Any) -> bool:
+        return False
+
+    def write_config(self, config: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def read_config(self, table: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def name(self, config: Any) -> str:
+        raise NotImplementedError
+
+    def body_views(self, body: Any) -> dict[str, Tensor]:
         raise NotImplementedError

@@ -27,7 +27,7 @@ COMMON = {
     "manyheads": dict | None,
 }
 # Of our configs; each is the number of rows or columns of some tensor.
-_SIZES = ("vocabulary", "width", "heads", "key_width", "value_width", "inner", "segments")
+_SIZES = ("vocabulary", "width", "heads", "key_width", "value_width", "inner", "segments", "bigrams")
 
 
 def our_fields(entries: Mapping[str, Any]) -> dict[str, str]:

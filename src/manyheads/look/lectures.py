@@ -1,6 +1,8 @@
 """The worked examples of the lectures, recomputed; where a slide prints other numbers, those too, and the reason."""
 
+import math
 import tomllib
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from manyheads.look.grid import FILES, Grid, of_numbers, shades_of
 from manyheads.look.walk import Section, Walk
 from manyheads.ops.attention import attention_weights, reference
 from manyheads.ops.masks import causal_mask
+from manyheads.text.words import words_of
 
 
 def lecture_walk() -> Walk:
@@ -30,6 +33,24 @@ def _rows(example: dict[str, Any]) -> list[tuple[Grid, ...]]:
 
 
 def _computed(example: dict[str, Any]) -> dict[str, Tensor]:
+    """Every matrix of an example, by what it begins with: sentences, features, or queries and keys."""
+    if "documents" in example:
+        counts = [Counter(words_of(document)) for document in example["documents"]]
+        return {"counts": torch.tensor([[float(each[word]) for word in example["keys"]] for each in counts])}
+    return _regressed(example) if "weights" in example else _attended(example)
+
+
+def _regressed(example: dict[str, Any]) -> dict[str, Tensor]:
+    """Logistic regression over the values, the last of which is the logarithm of the number of words."""
+    values = torch.tensor([*example["values"], math.log(example["words"])], dtype=torch.float64)
+    weights = torch.tensor(example["weights"], dtype=torch.float64)
+    products = values * weights
+    score = products.sum() + example["bias"]
+    sums = [products.sum(), score - products.sum(), score, score.sigmoid(), (-score).sigmoid()]
+    return {"features": torch.stack([values, weights, products], dim=1), "sums": torch.stack(sums)[:, None]}
+
+
+def _attended(example: dict[str, Any]) -> dict[str, Tensor]:
     """Every matrix on the way from the queries and the keys, which are the values too, to what is found."""
     q, k = torch.tensor(example["q"]), torch.tensor(example["k"])
     mask = causal_mask(len(q), len(k)) if example.get("causal") else torch.ones(len(q), len(k), dtype=torch.bool)
@@ -57,5 +78,5 @@ def _grid(step: dict[str, Any], example: dict[str, Any], computed: dict[str, Ten
         shades = shades_of(np.where(printed < -1e8, 0.0, printed))
         return Grid(cells=step["cells"], rows=rows, columns=columns, shades=shades, **told)
     # Halves and quarters are exact with two digits, whatever came through a softmax or a root is not.
-    digits = 2 if (numbers * 4 == (numbers * 4).round()).all() else 4
+    digits = step["digits"] if "digits" in step else 2 if (numbers * 4 == (numbers * 4).round()).all() else 4
     return of_numbers(numbers=numbers, rows=rows, columns=columns, digits=digits, **told)

@@ -1,6 +1,7 @@
 """What tasks with labelled examples share: what is held out, names of labels, and texts as rows of ids."""
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
 from manyheads.tasks.task import Predictor
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
+from manyheads.text.words import WordTokenizer
 
 CELLS_AT_ONCE = 16_384  # tokens in one batch, padding included
 HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
@@ -129,12 +131,15 @@ class Wrapping:
     them, `[CLS] text [SEP]` and `[CLS] text [SEP] text [SEP]`.
 
     What is longer than the model sees loses the end of its first text, and where that would cost more than half of
-    the place, the end of the second too; the marks always stay.
+    the place, the end of the second too; the marks always stay.  Words have no marks around them,
+    and what counts them no context.
     """
 
-    def __init__(self, tokenizer: LanguageTokenizer | EncoderTokenizer, context: int):
-        self.tokenizer = tokenizer
-        if isinstance(tokenizer, EncoderTokenizer):
+    def __init__(self, tokenizer: LanguageTokenizer | EncoderTokenizer | WordTokenizer, context: int | None):
+        self.tokenizer, context = tokenizer, sys.maxsize if context is None else context
+        if isinstance(tokenizer, WordTokenizer):
+            self.start, self.between, self.behind = [], [], []
+        elif isinstance(tokenizer, EncoderTokenizer):
             self.start, self.between, self.behind = [tokenizer.start], [tokenizer.separator], [tokenizer.separator]
         elif tokenizer.pieces(tokenizer.encode_wrapped([""])[0]) == [START, EXTRACT]:
             self.start, self.between, self.behind = ([tokenizer.id_of(name)] for name in (START, DELIMITER, EXTRACT))

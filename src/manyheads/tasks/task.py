@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from manyheads.data.batches import Batches
-    from manyheads.look.walk import Section
+    from manyheads.look.walk import Section, Walk
     from manyheads.tasks.inside.forward import ForwardPass
     from manyheads.tasks.inside.importance import Measure
     from manyheads.tasks.metrics import Scores
@@ -38,6 +38,8 @@ TASKS = {
 
 Files = Annotated[tuple[str, ...], "FILE…"]
 """A field of a recipe that names files; what is annotated is how a flag for it is written in its help."""
+File = Annotated[str | None, "FILE"]
+"""One that names a single file, or none."""
 
 
 def lazily(module: str, name: str) -> Callable[[], Any]:
@@ -324,6 +326,10 @@ class Predictor:
     def conclusion(self, read: "ForwardPass", output: "Tensor", count: int) -> "Section":
         """What the model's output means, as the end of a walk; `count` candidates are shown."""
         raise ConfigError(f"{self.what} is not walked through")
+
+    def own_walk(self, read: "ForwardPass") -> "Walk":
+        """The whole walk, of a model without attention."""
+        raise ConfigError(f"{type(self.model).__name__} has no attention to walk through")
 
     def selfcheck(self, sentences: int, beam: int) -> "list[Finding]":
         """The claims that the model makes of itself, checked."""

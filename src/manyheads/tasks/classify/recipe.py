@@ -6,9 +6,15 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
-from manyheads.tasks.task import Files, FineTune, FineTuningRecipe, refuse_below, refuse_other_family
+from manyheads.tasks.task import File, Files, FineTune, FineTuningRecipe, refuse_below, refuse_other_family
 
-FAMILIES = {"gpt": "GPTConfig", "llama": "LlamaConfig", "bert": "BertConfig"}
+FAMILIES = {
+    "gpt": "GPTConfig",
+    "llama": "LlamaConfig",
+    "bert": "BertConfig",
+    "bag": "BagConfig",
+    "lexicon": "LexiconConfig",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +36,8 @@ class ExampleData:
     """Whether the tokenizer that is trained for an encoder makes capitals small."""
     examples: int = 32
     """Examples in a batch."""
+    lexicon: File = None
+    """For --preset lexicon: lines of a word, a tab, and positive or negative; unset: a small list that is shipped."""
 
     def __post_init__(self):
         if self.valid and not self.train:
@@ -54,23 +62,25 @@ class ClassifyFineTune(FineTune):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyRecipe(FineTuningRecipe):
-    """Train a classifier of texts, pairs of texts or multiple choice: an encoder (BERT) or a decoder (GPT, Llama)."""
+    """Train a classifier of texts, pairs of texts or multiple choice: BERT, GPT, Llama, a bag of words or a lexicon."""
 
     presets = (
-        "bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large, or any that train language has, where "
-        "no --model is given"
+        "bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large, bag, lexicon, or any that train "
+        "language has, where no --model is given"
     )
     try_next = "manyheads classify {out} < in.txt"
 
     task: str = "classify"
     family: str = "bert"
-    """Which model: bert, gpt or llama."""
+    """Which model: bert, gpt, llama, bag or lexicon."""
     data: ExampleData = field(default_factory=ExampleData)
     fine_tune: ClassifyFineTune = field(default_factory=ClassifyFineTune)
 
     def __post_init__(self):
         super().__post_init__()
         refuse_other_family(self.family, self.model, FAMILIES)
+        if self.data.lexicon and self.family != "lexicon":
+            raise ConfigError("data.lexicon is for --preset lexicon; leave it away or choose that preset")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Fine-tuning to classify: decoders as GPT-1 (Radford et al. 2018, sections 3.2 and 3.3), encoders as BERT."""
+"""Training to classify: decoders as GPT-1 (Radford et al. 2018, sections 3.2 and 3.3), encoders as BERT; bags."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.examples import Example
 from manyheads.interop.directory import ENCODERS, load_model
 from manyheads.models import bert
@@ -19,17 +19,22 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.tasks.card import model_card
 from manyheads.tasks.classify.data import read_all, store_examples, with_marks
 from manyheads.tasks.classify.recipe import FAMILIES, ClassifyFineTune, ClassifyRecipe, ExampleData
+from manyheads.tasks.classify.words import WORD_FAMILIES
 from manyheads.tasks.fine_tuning import FineTuning
 from manyheads.tasks.labelled import Split, Wrapping
 from manyheads.tasks.language import training as language
 from manyheads.tasks.task import Asked, refuse_other_family
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
+from manyheads.text.words import WordTokenizer
+from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, classification_loss, compared
 
 LARGE = 512  # the width from which on a pre-trained decoder is fine-tuned as gently as published
 SHORTEST = 5  # tokens that hold two texts and the marks around them
-MODELS = {**language.MODELS, "bert": (Bert, BertConfig)}
+WORDS = {name: (family.network, family.sizes) for name, family in WORD_FAMILIES.items()}
+MODELS = {**language.MODELS, "bert": (Bert, BertConfig), **WORDS}
+PRESETS = (*bert.PRESETS, *language.PRESETS, *WORD_FAMILIES)
 SMALLEST = "bert_tiny"
 
 
@@ -37,14 +42,15 @@ class Classification(FineTuning):
     """From labelled texts to a classifier."""
 
     Recipe = ClassifyRecipe
-    presets = (*bert.PRESETS, *language.PRESETS)
+    presets = PRESETS
     pooler = True
 
     def __init__(self, recipe: ClassifyRecipe):
         super().__init__(recipe)
         self.encoder, self.network = recipe.family == "bert", MODELS[recipe.family][0]
-        self.Processor = EncoderTokenizer if self.encoder else LanguageTokenizer
-        self.from_processor = ("vocabulary", "separator" if self.encoder else "end")
+        self.words = WORD_FAMILIES.get(recipe.family)
+        self.Processor = WordTokenizer if self.words else EncoderTokenizer if self.encoder else LanguageTokenizer
+        self.from_processor = ("vocabulary", *(() if self.words else ("separator" if self.encoder else "end",)))
         self.metrics = ("pearson", "loss") if recipe.data.regression else ("accuracy", "loss")
 
     @classmethod
@@ -60,9 +66,10 @@ class Classification(FineTuning):
         name = asked.preset or SMALLEST
         if name in bert.PRESETS:
             return _encoder(bert.PRESETS[name]())
+        if name in WORD_FAMILIES:
+            return WORD_FAMILIES[name].recipe(name)
         if name not in language.PRESETS:
-            known = ", ".join((*bert.PRESETS, *language.PRESETS))
-            raise ConfigError(f"there is no preset {name}; there are {known}")
+            raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
         usual = language.TASK.preset(name)
         data = ExampleData(vocabulary=usual.data.vocabulary)
         return ClassifyRecipe(family=usual.family, data=data, model=usual.model)
@@ -72,12 +79,18 @@ class Classification(FineTuning):
         family = str(table.get("family", "bert"))
         if family == "bert":
             return _encoder(BertConfig())
+        if family in WORD_FAMILIES:
+            return WORD_FAMILIES[family].recipe(family)
         model = MODELS[family][1]() if family in MODELS else None
         refuse_other_family(family, model, FAMILIES)
         return ClassifyRecipe(family=family, model=model)
 
     def count(self, examples: Split[Example]) -> tuple[int, str]:
         return len(examples.train), self.metrics[0]
+
+    def usual_training(self) -> TrainConfig:
+        usual = super().usual_training()
+        return self.words.training(usual) if self.words else usual
 
     def rate(self) -> float:
         recipe = self.recipe
@@ -86,8 +99,8 @@ class Classification(FineTuning):
         return 6.25e-5 if recipe.fine_tune.model is not None and recipe.model.width >= LARGE else 5e-4
 
     def check(self) -> None:
-        if self.encoder and self.recipe.fine_tune.auxiliary:
-            raise ConfigError("fine_tune.auxiliary is for gpt and llama; an encoder has no language model's loss")
+        if (self.encoder or self.words) and self.recipe.fine_tune.auxiliary:
+            raise ConfigError("fine_tune.auxiliary is for gpt and llama; other models have no language model's loss")
         super().check()
 
     def load_body(self, path: Path) -> tuple[Any, Any]:
@@ -95,26 +108,45 @@ class Classification(FineTuning):
         return body, with_marks(processor) if isinstance(processor, LanguageTokenizer) else processor
 
     def read(self) -> Split[Example]:
+        if self.words:
+            return self._read_texts(self.words.known(self.recipe.data))
         context = self.recipe.model.context
         if context < SHORTEST:
             raise ConfigError(f"model.context is {context}, which leaves no place for a text; raise it")
         return read_all(self.recipe.data, self.recipe.train.seed)
 
+    def _read_texts(self, known: dict[str, Any]) -> Split[Example]:
+        """For a family that counts the words of one text, with what it knows beside the examples."""
+        found = read_all(self.recipe.data, self.recipe.train.seed)
+        if found.about["form"] != "text":
+            raise DataError(
+                f"these examples are of the form {found.about['form']}, but --preset {self.recipe.family} counts the "
+                "words of one text; choose another preset"
+            )
+        return replace(found, about={**found.about, **known})
+
     def texts(self, examples: Split[Example]) -> Iterable[str]:
         return (text.strip() for example in examples.train for text in example.texts)
 
     def train_processor(self, examples: Split[Example]) -> Any:
+        if self.words:
+            return self.words.processor(self.texts(examples), self.recipe.data)
         if self.encoder:
             return super().train_processor(examples)
         return with_marks(LanguageTokenizer.train(self.texts(examples), self.recipe.data.vocabulary))
 
     def store(self, examples: Split[Example], directory: Path) -> None:
-        wrapping = Wrapping(self.processor, self.recipe.model.context)
+        wrapping = Wrapping(self.processor, getattr(self.recipe.model, "context", None))
         store_examples(examples, wrapping, self.recipe.data.regression, directory)
 
     def open(self, directory: Path) -> None:
         super().open(directory)
         self.form, self.names = self.train.about["form"], tuple(self.train.about["names"])
+
+    def build(self, body: Any) -> nn.Module:
+        if self.words:
+            return self.words.build(self.recipe.model, self.processor, self.train, self.names)
+        return super().build(body)
 
     def body(self, pre_trained: Any) -> nn.Module:
         if self.encoder:
@@ -140,6 +172,8 @@ class Classification(FineTuning):
         return {"pearson": 100 * float(pearson)}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
+        if self.words:
+            return self._card_of_words(which, scores, self.words.title, self.words.about)
         start, between, behind = (
             ("[CLS]", "[SEP]", "[SEP]") if self.encoder else ("<start>", "<delimiter>", "<extract>")
         )
@@ -163,11 +197,22 @@ class Classification(FineTuning):
 `manyheads classify`, `manyheads.Classifier` and, where `config.json` says bert, gpt2, openai-gpt or llama,
 transformers' `AutoModelForSequenceClassification` open this directory.
 """
+        return self._card("A classifier", about, scores)
+
+    def _card_of_words(self, which: str, scores: dict[str, float], title: str, what: str) -> str:
+        labels = f"Its labels are {', '.join(self.names)}." if self.names else "It gives a number."
+        about = f"""
+{what}, trained on {len(self.train):,} examples; these are its weights {which}. {labels}
+`manyheads classify` and `manyheads.Classifier` open this directory.
+"""
+        return self._card(title, about, scores)
+
+    def _card(self, title: str, about: str, scores: dict[str, float]) -> str:
         meaning = """
 Accuracy and correlation are in percent; loss is the negative log-likelihood of a label, or the squared error of a
 number.
 """
-        tag, title = "text-classification", "A classifier"
+        tag = "text-classification"
         return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
 
 

@@ -17,9 +17,12 @@ from manyheads.data.examples import candidates_of
 from manyheads.data.readers.examples import ExampleFile
 from manyheads.look.grid import of_numbers
 from manyheads.look.reliability import reliability
-from manyheads.look.walk import Section
+from manyheads.look.walk import Section, Walk
+from manyheads.models.bag import BagClassifier
 from manyheads.models.bert import BertClassifier
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.lexicon import LexiconClassifier
+from manyheads.tasks.classify.counted import walk_of_bag, walk_of_features
 from manyheads.tasks.classify.data import parts_of, refuse_unknown
 from manyheads.tasks.classify.recipe import Evaluation
 from manyheads.tasks.inside.conclusions import concluded, probabilities
@@ -27,12 +30,16 @@ from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, example_files, outputs_of
 from manyheads.tasks.metrics import LabelScores, Scores, label_scores, label_table, number_scores, number_table
-from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits
+from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_scores_of_words
 from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import is_sequence, listed
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
+from manyheads.text.words import WordTokenizer
 from manyheads.train.objectives import compared
+
+# Models that count words, and how a text is walked through each.
+WALKS = {BagClassifier: walk_of_bag, LexiconClassifier: walk_of_features}
 
 
 @dataclass(frozen=True)
@@ -54,15 +61,15 @@ class Classifier(EncoderPredictor):
     """
 
     what = "a classifier"
-    kinds = (DecoderClassifier, BertClassifier)
+    kinds = (DecoderClassifier, BertClassifier, *WALKS)
     scored_on = Evaluation
     commands = ("classify {model} in.txt",)
 
-    def __init__(self, model: DecoderClassifier | BertClassifier, tokenizer: LanguageTokenizer | EncoderTokenizer):
+    def __init__(self, model: Any, tokenizer: LanguageTokenizer | EncoderTokenizer | WordTokenizer):
         super().__init__(model, tokenizer)
         self.form, self.names = model.form, model.names
         self.numbers = not model.names and model.form != "choice"
-        self._wrapping = Wrapping(tokenizer, model.config.context)  # type: ignore
+        self._wrapping = Wrapping(tokenizer, getattr(model.config, "context", None))
         self._warned = False
 
     def __call__(self, examples: Iterable[Any]) -> list[Label] | list[float]:
@@ -179,7 +186,7 @@ class Classifier(EncoderPredictor):
             refuse_no_second(second, "this model compares two texts; give the second behind the first")
         if self.form == "text":
             refuse_second(second, "this model reads one text")
-        return wrapped_forward(self, text, second, self.model.config.context)
+        return wrapped_forward(self, text, second, getattr(self.model.config, "context", sys.maxsize))
 
     def conclusion(self, read: ForwardPass, output: Tensor, count: int) -> Section:
         pooled = isinstance(self.model, BertClassifier)
@@ -192,7 +199,13 @@ class Classifier(EncoderPredictor):
         chances = output[0].float().softmax(dim=0)
         return concluded(said, probabilities("labels", list(self.names), output[0], chances, formula))
 
+    def own_walk(self, read: ForwardPass) -> Walk:
+        walk = WALKS.get(type(self.model))
+        return walk(self.model, self.tokenizer, read) if walk else super().own_walk(read)
+
     def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
+        if type(self.model) in WALKS:
+            return same_scores_of_words(self.model, sentences)
         if isinstance(self.model, BertClassifier):
             return super().selfcheck(sentences, beam)
         return same_decoder_logits(self.model.body)

@@ -13,6 +13,7 @@ from manyheads.interop.config_json import KEY, read_extra_fields, remove_again
 from manyheads.interop.directory import FAMILIES, find_model
 from manyheads.interop.weights import open_weights, read_json
 from manyheads.models.transformer import parameters
+from manyheads.nn.parts import attention_parts
 from manyheads.tasks.task import Predictor, predictor_of
 
 COMMANDS = {
@@ -21,6 +22,8 @@ COMMANDS = {
     "conclusion": "walk {model} 'a text'",
     "selfcheck": "selfcheck {model}",
 }
+
+LOOKED_AT = "forward"  # what only a model with attention has
 
 
 @dataclass(frozen=True)
@@ -72,14 +75,16 @@ def info(path: Path) -> Info:
         tokens=len(processor),
         labels=list(getattr(model, "names", ())),
         card=_title(directory / "README.md"),
-        commands=commands_of(kind, path),
+        commands=commands_of(kind, path, attention=bool(attention_parts(model))),
     )
 
 
-def commands_of(kind: type[Predictor], path: Path) -> list[str]:
+def commands_of(kind: type[Predictor], path: Path, *, attention: bool) -> list[str]:
     """What can be typed for a model: the commands of its own kind, and of those for all what it has an answer to."""
     common = [
-        command for method, command in COMMANDS.items() if getattr(kind, method) is not getattr(Predictor, method)
+        command
+        for method, command in COMMANDS.items()
+        if getattr(kind, method) is not getattr(Predictor, method) and (attention or method != LOOKED_AT)
     ]
     return [f"manyheads {each.format(model=quote(str(path)))}" for each in (*kind.commands, *common)]
 

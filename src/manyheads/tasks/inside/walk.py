@@ -17,7 +17,7 @@ from manyheads.look.trace import Head, Passage, Trace, followed
 from manyheads.look.walk import Section, Walk
 from manyheads.models.transformer import Transformer
 from manyheads.nn.layers import ACTIVATIONS
-from manyheads.nn.parts import Part
+from manyheads.nn.parts import Part, attention_parts
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
 from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
 from manyheads.tasks.task import Predictor
@@ -61,6 +61,10 @@ def walk_through(
     if count < 1:
         raise ConfigError(f"{count} candidates are asked for; ask for at least 1")
     predictor = opened(model, device)[1]
+    if not attention_parts(predictor.model):
+        if layer is not None or head or attention:
+            raise ConfigError(f"{type(predictor.model).__name__} has no layers of heads; leave the choice of one away")
+        return predictor.own_walk(read(predictor, text, second))
     part = _chosen(attentions(predictor.model), attention, layer, head)
     if not hasattr(part.module, "projection"):
         raise ConfigError(f"{model} is not walked through: its attention has no projections of its own to follow")

@@ -1,10 +1,10 @@
 """What there is to choose when a language model is trained or scored."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 from manyheads.core.errors import ConfigError
-from manyheads.tasks.task import Files, Recipe, lazily, refuse_below, refuse_other_family
+from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_below, refuse_other_family
 from manyheads.tasks.translate.recipe import refuse_fields
 from manyheads.train.config import TrainConfig
 
@@ -93,7 +93,7 @@ class Evaluation(TextEvaluation):
 
     stride: int | None = None
     """How far the window moves; none: half of the model's context."""
-    choices: Annotated[str | None, "FILE"] = None
+    choices: File = None
     """For a language model: .jsonl with context, choices and answer."""
 
 

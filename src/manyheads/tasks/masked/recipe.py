@@ -1,11 +1,11 @@
 """What there is to choose when an encoder is pre-trained or scored."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.language.recipe import TextEvaluation
-from manyheads.tasks.task import Files, Recipe, lazily, refuse_below
+from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
 
 
@@ -21,7 +21,7 @@ class MaskedData:
     """Text for validation; without any, the last tenth of the text is held out, up to `valid_tokens`."""
     next_sentence: bool = True
     """Whether a row is two texts, and the model also learns if the second follows the first."""
-    tokenizer: Annotated[str | None, "FILE"] = None
+    tokenizer: File = None
     """A tokenizer.json, or a directory that holds one or a vocab.txt; unset: WordPiece is trained on the text."""
     vocabulary: int = 8000
     """Tokens of the tokenizer that is trained."""

@@ -67,6 +67,23 @@ def same_vectors(body: Bert, sentences: int) -> list[Finding]:
     ]
 
 
+def same_scores_of_words(model: torch.nn.Module, sentences: int) -> list[Finding]:
+    """Of a model that counts the words of rows of different lengths."""
+    lengths = torch.arange(sentences) % 19 + 1
+    rows = [_random_ids(model.config, 1, int(length))[0] for length in lengths]
+    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    others = torch.where(length_mask(lengths, ids.shape[1])[:, 0, 0], ids, (ids + 1) % model.config.vocabulary)  # type: ignore
+    whole, alone = model(ids, lengths), torch.cat([model(row[None], torch.tensor([len(row)])) for row in rows])
+    findings = [
+        _close("scores in a batch, without its padding = alone", whole, alone),
+        _close("what stands in the padding changes nothing", model(others, lengths), whole),
+    ]
+    if getattr(model.config, "ngrams", 1) == 1:
+        turned = torch.cat([model(row.flip(0)[None], torch.tensor([len(row)])) for row in rows])
+        findings.append(_close("the order of words changes nothing", turned, whole))
+    return findings
+
+
 def same_decoder_logits(model) -> list[Finding]:
     length = min(model.config.context, 11)
     ids = _random_ids(model.config, 3, length)

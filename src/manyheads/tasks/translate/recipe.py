@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
 from manyheads.core.words import counted
-from manyheads.tasks.task import Files, Recipe, lazily, refuse_other_family
+from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_other_family
 from manyheads.train.config import TrainConfig
 
 FAMILIES = {"transformer": "TransformerConfig", "conv": "ConvSeq2SeqConfig"}
@@ -31,7 +31,7 @@ class PairData:
     """Their translations."""
     valid_pairs: Files = ()
     """Validation files with both."""
-    tokenizer: Annotated[str | None, "FILE"] = None
+    tokenizer: File = None
     """A tokenizer.json; unset: byte-level BPE of `vocabulary` tokens is trained on both languages."""
     vocabulary: int = 8000
     """Tokens of the tokenizer that is trained."""
