@@ -40,6 +40,7 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.lexicon import LexiconClassifier, LexiconConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
+from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import with_amplitude
 from manyheads.ops.finite import all_finite
@@ -131,6 +132,15 @@ FAMILIES = (
         kinds={ConvSeq2Seq: "translator"},
         known_as="convolutional",
         own={"model_type": "manyheads-conv", "is_encoder_decoder": True},
+    ),
+    Family(
+        model=RNNTranslator,
+        config=RNNTranslatorConfig,
+        foreign=OwnModel(RNNTranslator),
+        processor=Tokenizer,
+        kinds={RNNTranslator: "translator"},
+        known_as="recurrent",
+        own={"model_type": "manyheads-rnn-translator", "is_encoder_decoder": True},
     ),
     Family(
         model=Bert,

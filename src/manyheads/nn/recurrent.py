@@ -49,14 +49,16 @@ class Recurrence(nn.Module):
     def forward(self, x_BTI: Tensor, states: States | None = None) -> tuple[Tensor, States]:
         """The hidden state at every position, and the states behind the last."""
         states = states or self.start(len(x_BTI), x_BTI)
-        if self.input_norm is not None:
+        if self.input_norm is not None or x_BTI.shape[1] == 1:  # one step is as quick as it is written
             return self.written_out(x_BTI, states)
-        begun = tuple(each[None].contiguous() for each in states)
         weights = [self.input_weight, self.hidden_weight, self.input_bias, self.hidden_bias]
         kernel = type(self).fused
         # Biases, one layer, no dropout, one direction, rows first.
         how = (weights, True, 1, 0.0, self.training, False, True)
-        found = kernel(x_BTI, begun if self.states > 1 else begun[0], *how)
+        # In full precision, whatever is around it: mixed precision would take float16, which gradients fall out of.
+        with torch.autocast(x_BTI.device.type, enabled=False):
+            begun = tuple(each[None].to(self.hidden_weight).contiguous() for each in states)
+            found = kernel(x_BTI.to(self.hidden_weight), begun if self.states > 1 else begun[0], *how)
         return found[0], tuple(each[0] for each in found[1:])
 
     def written_out(self, x_BTI: Tensor, states: States | None = None) -> tuple[Tensor, States]:
@@ -176,6 +178,11 @@ class RecurrentState:
         """By layer; none before the first position."""
         self.moves: list[tuple[Tensor | None, Tensor | None]] = []
         self.ends: list[tuple[int, int]] = []
+
+    @property
+    def start(self) -> int | Tensor:
+        """The position of the next token: one for all rows, or [R]."""
+        return self.length if self.lengths is None else self.lengths
 
     def advance(self, layers: list[States], positions: int) -> None:
         """Called by the model when all its layers have read the new positions."""

@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import tokenizers
-from tokenizers import Regex, decoders, models, pre_tokenizers, processors
+from tokenizers import Regex, decoders, models, pre_tokenizers, processors, trainers
 
 from manyheads.core.errors import ConfigError
 from manyheads.text.checks import library_errors, refuse_one_string
@@ -23,6 +23,7 @@ from manyheads.text.tokenizer import (
     named_beside,
     read_model,
     refuse_small,
+    refuse_wordless,
 )
 
 END_OF_TEXT = "<|endoftext|>"
@@ -70,6 +71,21 @@ class LanguageTokenizer(FileTokenizer):
         model.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # a dot would pass over newlines
         model.decoder = decoders.Fuse()  # without one, decoding puts spaces between tokens
         model.add_special_tokens([END_OF_TEXT, UNKNOWN])
+        return cls(model, end=END_OF_TEXT)
+
+    @classmethod
+    def words(cls, texts: Iterable[str], vocabulary: int) -> "LanguageTokenizer":
+        """The commonest words of texts that are cut into words by spaces already, and the end of a line as one more.
+
+        Any other word is unknown, as is "<unk>" itself, which such texts have in the place of rare words.
+        """
+        refuse_one_string(texts)
+        special = [END_OF_TEXT, UNKNOWN]
+        refuse_wordless(vocabulary, len(special))
+        model = tokenizers.Tokenizer(models.WordLevel({UNKNOWN: 0}, UNKNOWN))
+        model.pre_tokenizer = pre_tokenizers.Split(Regex(r"\n|\S+"), behavior="removed", invert=True)
+        trainer = trainers.WordLevelTrainer(vocab_size=vocabulary, show_progress=False, special_tokens=special)
+        model.train_from_iterator((encodable(text) for text in texts), trainer)
         return cls(model, end=END_OF_TEXT)
 
     @classmethod

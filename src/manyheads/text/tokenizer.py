@@ -234,6 +234,16 @@ def refuse_small(vocabulary: int, special: int, names: str) -> None:
         )
 
 
+def refuse_wordless(vocabulary: int, special: int) -> None:
+    """A vocabulary of whole words must have room for one beside its special tokens."""
+    refuse_large(vocabulary)
+    if vocabulary <= special:
+        raise ConfigError(
+            f"a vocabulary of {vocabulary} has no place for words beside its {special} special tokens; "
+            f"ask for {special + 1} or more"
+        )
+
+
 def learn_pairs(model: tokenizers.Tokenizer, texts: Iterable[str], vocabulary: int, special: list[str]) -> None:
     """Byte-pair encoding: join the most frequent pair of tokens, again and again."""
     refuse_one_string(texts)

@@ -17,7 +17,7 @@ from manyheads.text.tokenizer import (
     id_of_token,
     named_beside,
     read_model,
-    refuse_large,
+    refuse_wordless,
 )
 
 SPECIAL = (PAD, UNKNOWN)
@@ -41,12 +41,7 @@ class WordTokenizer(FileTokenizer):
     def train(cls, texts: Iterable[str], vocabulary: int, *, lowercase: bool = True, least: int = 1) -> "WordTokenizer":
         """The commonest words of texts, `vocabulary` of them with the special tokens, each there `least` times."""
         refuse_one_string(texts)
-        refuse_large(vocabulary)
-        if vocabulary <= len(SPECIAL):
-            raise ConfigError(
-                f"a vocabulary of {vocabulary} has no place for words beside its {len(SPECIAL)} special tokens; "
-                f"ask for {len(SPECIAL) + 1} or more"
-            )
+        refuse_wordless(vocabulary, len(SPECIAL))
         model = _untrained({}, lowercase)
         trainer = trainers.WordLevelTrainer(
             vocab_size=vocabulary, min_frequency=least, show_progress=False, special_tokens=list(SPECIAL)

@@ -14,7 +14,7 @@ from manyheads.tasks.language.recipe import TextData
 from manyheads.tasks.translate.data import Corpus, reader_of, say_dropped
 from manyheads.text.language import LanguageTokenizer
 
-CHARACTERS = "characters"
+CHARACTERS, WORDS = "characters", "words"
 DELIMITER = "<delimiter>"
 HELD_OUT = 0.1  # of the text, its end: nanoGPT's split
 PIECE_LETTERS = 100_000  # pieces small enough that all cores have some
@@ -63,7 +63,7 @@ def examples_of(data: TextData, seed: int = 1) -> Texts | Corpus:
 
 def train_tokenizer(examples: Texts | Corpus, data: TextData) -> LanguageTokenizer:
     """The tokenizer of the text, or the one that is given; one for pairs knows what stands between them."""
-    if data.tokenizer and data.tokenizer != CHARACTERS:
+    if data.tokenizer and data.tokenizer not in (CHARACTERS, WORDS):
         tokenizer = LanguageTokenizer.load(Path(data.tokenizer))
     else:
         with counting("reading the text and training the tokenizer, letters") as show:
@@ -73,6 +73,8 @@ def train_tokenizer(examples: Texts | Corpus, data: TextData) -> LanguageTokeniz
                 letters = examples.letters(show)
             if data.tokenizer == CHARACTERS:
                 tokenizer = LanguageTokenizer.characters(letters)
+            elif data.tokenizer == WORDS:
+                tokenizer = LanguageTokenizer.words(letters, data.vocabulary)
             else:
                 tokenizer = LanguageTokenizer.train(letters, data.vocabulary)
     if isinstance(examples, Texts):

@@ -30,9 +30,9 @@ class TextData:
     learn: str = "target"
     """What of a pair is predicted: target, or all of it."""
     tokenizer: str | None = None
-    """A tokenizer.json, or characters; unset: byte-level BPE of `vocabulary` tokens is trained on the text."""
+    """A tokenizer.json, characters, or words (what is between spaces); unset: byte-level BPE is trained on the text."""
     vocabulary: int = 8000
-    """Tokens of the tokenizer that is trained."""
+    """Tokens of the tokenizer that is trained, at most."""
     rows: int = 32
     """Windows of model.context tokens in a batch."""
     document_mask: bool = False

@@ -10,7 +10,7 @@ from manyheads.core.words import counted
 from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_other_family
 from manyheads.train.config import TrainConfig
 
-FAMILIES = {"transformer": "TransformerConfig", "conv": "ConvSeq2SeqConfig"}
+FAMILIES = {"transformer": "TransformerConfig", "conv": "ConvSeq2SeqConfig", "rnn": "RNNTranslatorConfig"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +62,17 @@ def refuse_fields(names: tuple[str, ...], called: str = "data.fields") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateRecipe(Recipe):
-    """Train a translator from sentence pairs: an encoder-decoder Transformer, or one of convolutions."""
+    """Train a translator from sentence pairs: an encoder-decoder Transformer, or one of convolutions or recurrent."""
 
     presets = (
-        "transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big, or of "
-        "convolutions conv_tiny or conv"
+        "transformer_tiny, transformer_small (with your own data), transformer_base or transformer_big, of "
+        "convolutions conv_tiny or conv, or recurrent rnn_tiny, rnn_context, rnn_bahdanau or rnn_dot"
     )
     try_next = "echo 'a sentence' | manyheads translate {out}"
 
     task: str = "translate"
     family: str = "transformer"
-    """Which model: transformer or conv."""
+    """Which model: transformer, conv or rnn."""
     data: PairData = field(default_factory=PairData)
     model: Any = field(default_factory=lazily("manyheads.models.transformer", "TransformerConfig"))
     train: TrainConfig = field(default_factory=TrainConfig)

@@ -11,24 +11,32 @@ from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.ragged import Store
 from manyheads.data.readers.corpus import read_pairs
-from manyheads.models import conv, transformer
+from manyheads.models import conv, rnn_translator, transformer
 from manyheads.models.conv import ConvSeq2Seq, ConvSeq2SeqConfig
+from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, transformer_tiny
 from manyheads.tasks.card import model_card
 from manyheads.tasks.task import Asked, Task
 from manyheads.tasks.translate.data import Corpus, corpus_of, store_pairs, train_tokenizer
 from manyheads.tasks.translate.recipe import PairData, TranslateRecipe
-from manyheads.tasks.translate.use import decode_all, mean_loss, score
+from manyheads.tasks.translate.use import decode_all, mean_loss, most_tokens, score
 from manyheads.text.tokenizer import Tokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, translation_loss
 
-FAMILIES = {"transformer": transformer.PRESETS, "conv": conv.TRANSLATION_PRESETS}
+FAMILIES = {"transformer": transformer.PRESETS, "conv": conv.TRANSLATION_PRESETS, "rnn": rnn_translator.PRESETS}
 PRESETS = {name: sizes for presets in FAMILIES.values() for name, sizes in presets.items()}
 MODELS = {"transformer": (Transformer, TransformerConfig), "conv": (ConvSeq2Seq, ConvSeq2SeqConfig)}
+MODELS["rnn"] = (RNNTranslator, RNNTranslatorConfig)
 MADE_OF = {
     "transformer": "Transformer (Vaswani et al. 2017)",
     "conv": "of convolutions with attention in each layer (Gehring et al. 2017)",
+    "rnn": "of recurrent networks ({sees})",
+}
+SEES = {
+    "context": "the encoder's last states are all that the decoder sees of a source, as in Cho et al. 2014",
+    "bahdanau": "with the additive attention of Bahdanau et al. 2015",
+    "dot": "with the dot-product attention of Luong et al. 2015",
 }
 EPOCHS = 100  # at most, of presets; the small need more than the large, which end by their steps
 
@@ -76,19 +84,20 @@ class Translation(Task):
             steps = 100_000 if name == "transformer_base" else 300_000
             data = PairData(vocabulary=37_000, batch_tokens=25_000)
             return TranslateRecipe(data=data, model=model, train=TrainConfig(steps=steps, epochs=EPOCHS, average=5))
-        if name in conv.TRANSLATION_PRESETS:
+        family = next(family for family, presets in FAMILIES.items() if name in presets)
+        if family != "transformer":
             rates = {"warmup": 500, "learning_rate": 1e-3, "schedule": "cosine", "clip": 1.0}
             train = TrainConfig(steps=12_000, epochs=EPOCHS, valid_every=1000, patience=10, average=5, **rates)
-            return TranslateRecipe(family="conv", model=model, train=train)
+            return TranslateRecipe(family=family, model=model, train=train)
         train = TrainConfig(steps=20_000, epochs=EPOCHS, warmup=2000, valid_every=1000, patience=10, average=5)
         return TranslateRecipe(model=model, train=train)
 
     def check(self) -> None:
-        data, positions = self.recipe.data, self.recipe.model.positions
-        if positions.kind == "learned" and data.longest > positions.length:
+        longest, most = self.recipe.data.longest, most_tokens(self.recipe.model)
+        if longest > most:
             raise ConfigError(
-                f"data.longest lets pairs of {data.longest} tokens in, but model.positions.length ends at "
-                f"{positions.length}; lower the one or raise the other"
+                f"data.longest lets pairs of {longest} tokens in, but model.positions.length ends at {most}; lower the "
+                "one or raise the other"
             )
 
     def read(self) -> Corpus:
@@ -124,9 +133,10 @@ class Translation(Task):
         return {"loss": loss, "bleu": bleu}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
-        pairs = len(self.train)
+        pairs, made_of = len(self.train), MADE_OF[self.recipe.family]
+        made_of = made_of.format(sees=SEES[self.recipe.model.sees]) if self.recipe.family == "rnn" else made_of
         about = f"""
-An encoder-decoder {MADE_OF[self.recipe.family]}, trained on {pairs:,} sentence pairs;
+An encoder-decoder {made_of}, trained on {pairs:,} sentence pairs;
 these are its weights {which}. `manyheads translate`, `manyheads.Translator` and, where `config.json` says
 `"model_type": "marian"`, `transformers.MarianMTModel` and CTranslate2 open this directory.
 """

@@ -26,6 +26,7 @@ from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps,
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
 from manyheads.models.conv import ConvSeq2Seq
+from manyheads.models.rnn_translator import RNNTranslator
 from manyheads.models.transformer import Transformer
 from manyheads.tasks.inside.conclusions import LOGITS, concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, tokens_of
@@ -45,6 +46,7 @@ EXTRA_TOKENS = 50  # a translation has at most as many tokens as its source and 
 ENCODED_AT_ONCE = 16  # sentences: enough for the matrix units, few enough to be of one length
 BATCH_CELLS = 28_000  # source and cache positions of one batch of sentences
 LOSS_TOKENS = 4000  # target tokens of a batch whose loss is measured
+TranslationModel = Transformer | ConvSeq2Seq | RNNTranslator
 BEAM = 4
 MOST_ALPHA = 100  # beyond, the penalty of a long text is no number
 
@@ -61,7 +63,7 @@ class Translator(Predictor):
     """A translator that is ready to use: a model of ours, or a MarianMTModel checkpoint with a tokenizer.json."""
 
     what = "a translator"
-    kinds = (Transformer, ConvSeq2Seq)
+    kinds = (Transformer, ConvSeq2Seq, RNNTranslator)
     scored_on = Evaluation
     ranked_by = ("loss", "bleu")
     commands = ("translate {model} in.txt", "align {model} 'a sentence'")
@@ -106,7 +108,7 @@ class Translator(Predictor):
 
     def _in_parts(self, sentences: list[str], numbers: list[int]) -> list[list[list[int]]]:
         """The ids of each sentence; one that is too long comes in parts, and is warned of by its number."""
-        longest = min(LONGEST, _most_tokens(self.model.config))
+        longest = min(LONGEST, most_tokens(self.model.config))
         found = [[row] for row in self.tokenizer.encode(sentences)]
         long = [place for place, (row,) in enumerate(found) if len(row) > longest]
         for place in long:
@@ -151,7 +153,7 @@ class Translator(Predictor):
         """A sentence and its translation, the one given or the one that beam search finds."""
         model, tokenizer, config = self.model, self.tokenizer, self.model.config
         row = tokenizer.encode([text])[0]
-        most = _most_tokens(config)
+        most = most_tokens(config)
         refuse_long(text, row, min(most, LONGEST_SEEN))
         if second is None:
             found = decode_all(model, [row], beam=BEAM)[0][0].ids
@@ -187,9 +189,10 @@ def _joined(parts: Iterable[Translation]) -> Translation:
     return Translation(" ".join(part.text for part in parts), sum(part.score for part in parts))
 
 
-def _most_tokens(config: Any) -> int:
-    """A table of positions ends where it ends."""
-    return config.positions.length if config.positions.kind == "learned" else sys.maxsize
+def most_tokens(config: Any) -> int:
+    """How many tokens a model can read: a table of positions ends where it ends."""
+    positions = getattr(config, "positions", None)
+    return positions.length if positions and positions.kind == "learned" else sys.maxsize
 
 
 def _asked_pairs(asked: Evaluation) -> list[tuple[str, str]]:
@@ -210,7 +213,7 @@ def mean_loss(model: Any, batches: Batches, loss: Callable[..., Loss] = translat
 
 
 def decode_all(
-    model: Transformer | ConvSeq2Seq,
+    model: TranslationModel,
     rows: list[list[int]],
     *,
     beam: int,
@@ -226,7 +229,7 @@ def decode_all(
     """
     device = next(model.parameters()).device
     config = model.config
-    most = _most_tokens(config)
+    most = most_tokens(config)
     special = SpecialIds(stop_ids=(config.end, *config.other_ends), banned=(config.pad,))
     found: list[list[Hypothesis]] = [[] for _ in rows]
     refuse_wide(beam)
@@ -251,7 +254,7 @@ def decode_all(
     return found
 
 
-def _encoded(model: Transformer | ConvSeq2Seq, rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+def _encoded(model: TranslationModel, rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """The memory of rows that are sorted by length, and its mask; each piece of the batch is padded for itself."""
     longest = max(map(len, rows))
     memory = torch.empty(0)
