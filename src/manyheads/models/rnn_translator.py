@@ -198,9 +198,11 @@ class AdditiveAttention(DotAttention):
     def _memory_keys(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: Any):
         keys, h = memory[:, None].chunk(2, dim=-1)
         queries = self.query(x).reshape(memory.shape[0], -1, 1, x.shape[-1])
-        scores = torch.tanh(queries + keys) @ self.score
-        nothing = h.new_zeros(1).expand(*scores.shape[:2], 1), h.new_zeros(1).expand(*h.shape[:3], 1)
-        return nothing[0][:, None], nothing[1], h, {"mask": mask, "bias": scores[:, None]}
+        scores = (torch.tanh(queries + keys) @ self.score)[:, None]
+        if mask is not None:  # every source has a word, so that nobody need ask whether there is any to look at
+            scores = scores.masked_fill(~mask, -torch.inf)
+        nothing = h.new_zeros(1)
+        return nothing.expand(*scores.shape[:3], 1), nothing.expand(*h.shape[:3], 1), h, {"bias": scores}
 
 
 def last_states(states: Tensor, mask: Tensor | None, rows: int) -> Tensor:

@@ -4,6 +4,7 @@ Each is written once as its formulas read, a step at a time, and runs through to
 function.  Shapes:  B rows  T positions  I width of the input  W width of the state  G gates
 """
 
+import warnings
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -11,6 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
+
+LONGEST = 4096  # positions that a fused kernel reads at once; a GPU's has a limit
+# A GPU's kernel wants its weights side by side and copies them there, which takes it some microseconds.
+warnings.filterwarnings("ignore", "RNN module weights are not part of single contiguous chunk")
 
 States = tuple[Tensor, ...]
 """[B, W] each: the hidden state, and behind it the LSTM's cell."""
@@ -51,13 +56,20 @@ class Recurrence(nn.Module):
         states = states or self.start(len(x_BTI), x_BTI)
         if self.input_norm is not None or x_BTI.shape[1] == 1:  # one step is as quick as it is written
             return self.written_out(x_BTI, states)
+        hidden = []
+        for piece in x_BTI.split(LONGEST, dim=1):
+            found, states = self._fused(piece, states)
+            hidden.append(found)
+        return torch.cat(hidden, dim=1) if hidden[1:] else hidden[0], states
+
+    def _fused(self, x_BTI: Tensor, states: States) -> tuple[Tensor, States]:
         weights = [self.input_weight, self.hidden_weight, self.input_bias, self.hidden_bias]
-        kernel = type(self).fused
         # Biases, one layer, no dropout, one direction, rows first.
         how = (weights, True, 1, 0.0, self.training, False, True)
         # In full precision, whatever is around it: mixed precision would take float16, which gradients fall out of.
         with torch.autocast(x_BTI.device.type, enabled=False):
             begun = tuple(each[None].to(self.hidden_weight).contiguous() for each in states)
+            kernel = type(self).fused
             found = kernel(x_BTI.to(self.hidden_weight), begun if self.states > 1 else begun[0], *how)
         return found[0], tuple(each[0] for each in found[1:])
 
