@@ -16,6 +16,8 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
+from manyheads.models.rnn_translator import DECODERS as SEEN
+from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import KINDS
 
@@ -24,6 +26,7 @@ TRANSFORMER = TransformerConfig(vocabulary=23, width=12, layers=2, decoder_layer
 TRANSFORMER = replace(TRANSFORMER, pad=0, start=0, end=1)
 GPT_2 = GPTConfig(vocabulary=23, context=11, width=12, layers=2, heads=3, inner=14, end=1, **NO_DROPOUT)
 LLAMA = LlamaConfig(vocabulary=23, context=11, width=24, layers=2, heads=6, key_value_heads=2, inner=14, end=1)
+PAIRS = RNNTranslatorConfig(vocabulary=23, width=12, layers=2, dropout=0.0)
 LSTM = RNNConfig(vocabulary=23, width=12, layers=2, dropout=0.0, end=1)
 BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
 BERT = replace(BERT, **NO_DROPOUT)
@@ -185,6 +188,13 @@ RECURRENT = {
     f"RNN {named(change)}": (lambda each=change: RNN(replace(LSTM, **each)), Decoding)
     for change in ({"cell": "elman"}, {"cell": "gru"}, {"cell": "lstm"}, {"norm": True}, {"tied": False}, {"layers": 1})
 }
+RECURRENT_TRANSLATORS = {
+    f"RNN translator {named(change)}": (
+        lambda each=change: RNNTranslator(replace(PAIRS, **each)),
+        Translating,
+    )
+    for change in (*({"sees": each} for each in SEEN), {"cell": "lstm"}, {"norm": True, "tied": False}, {"layers": 1})
+}
 CLASSIFIERS_RECURRENT = {"LSTM, classifier": (lambda: DecoderClassifier(RNN(LSTM), NAMES), Encoding)}
 
 
@@ -199,6 +209,6 @@ def of(families: dict):
 
 
 attending = of({**CACHED, **ENCODERS, **CLASSIFIERS})
-family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT, **CLASSIFIERS_RECURRENT})
-cached = of({**CACHED, **RECURRENT})
+family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT, **CLASSIFIERS_RECURRENT, **RECURRENT_TRANSLATORS})
+cached = of({**CACHED, **RECURRENT, **RECURRENT_TRANSLATORS})
 decoder = of(DECODERS)

@@ -14,6 +14,7 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
+from manyheads.models.rnn_translator import DECODERS, RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import KINDS
 from manyheads.train.objectives import (
@@ -50,7 +51,7 @@ def asked(**what) -> SimpleNamespace:
 def pairs() -> SimpleNamespace:
     target, lengths = ten_texts()
     target[torch.arange(ROWS), lengths - 1] = END
-    return SimpleNamespace(source=target[:, 1:6].flip(1), target=target, target_tokens=int((target != PAD).sum()))
+    return SimpleNamespace(source=target[:, 1:6], target=target, target_tokens=int((target != PAD).sum()))
 
 
 def texts() -> SimpleNamespace:
@@ -73,6 +74,7 @@ def tagged() -> SimpleNamespace:
 
 
 LSTM = RNNConfig(vocabulary=23, width=96, dropout=0.0)
+RECURRENT = RNNTranslatorConfig(vocabulary=23, width=48, dropout=0.05, pad=PAD, start=PAD, end=END)
 LABELS, FOLLOWS = torch.tensor([0, 1, 1, 4, 0, 4, 1, 0, 4, 1]), torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1, 0])
 translating, speaking = partial(translation_loss, batch=pairs()), partial(language_loss, batch=texts())
 labelling = partial(classification_loss, batch=asked(labels=LABELS))
@@ -106,6 +108,10 @@ LEARNERS = {
     "GRU": (lambda: RNN(replace(LSTM, cell="gru")), speaking),
     "LSTM": (lambda: RNN(LSTM), speaking),
     "LSTM, norm": (lambda: RNN(replace(LSTM, norm=True)), speaking),
+    **{
+        f"RNN translator, {each}": (lambda each=each: RNNTranslator(replace(RECURRENT, sees=each)), translating)
+        for each in DECODERS
+    },
     "GPT-2, classifier": (lambda: DecoderClassifier(GPT(GPT_2), NAMES), labelling),
     "Llama, number": (lambda: DecoderClassifier(Llama(LLAMA)), counting),
     "BERT, words": (lambda: MaskedBert(BERT), partial(masked_loss, batch=masked(None))),

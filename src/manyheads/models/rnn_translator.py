@@ -269,12 +269,12 @@ class RNNTranslator(nn.Module):
 
 def rnn_bahdanau() -> RNNTranslatorConfig:
     """A small model for corpora of tens of thousands of sentences, with the first attention there was."""
-    return RNNTranslatorConfig(dropout=0.3)
+    return RNNTranslatorConfig(dropout=0.4)
 
 
 def rnn_context() -> RNNTranslatorConfig:
     """The same without attention: what it was invented for."""
-    return replace(rnn_bahdanau(), sees="context")
+    return replace(rnn_bahdanau(), sees="context", dropout=0.5)
 
 
 def rnn_dot() -> RNNTranslatorConfig:

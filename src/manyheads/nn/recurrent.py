@@ -67,7 +67,7 @@ class Recurrence(nn.Module):
         # Biases, one layer, no dropout, one direction, rows first.
         how = (weights, True, 1, 0.0, self.training, False, True)
         # In full precision, whatever is around it: mixed precision would take float16, which gradients fall out of.
-        with torch.autocast(x_BTI.device.type, enabled=False):
+        with torch.autocast("cuda" if x_BTI.is_cuda else "cpu", enabled=False):
             begun = tuple(each[None].to(self.hidden_weight).contiguous() for each in states)
             kernel = type(self).fused
             found = kernel(x_BTI.to(self.hidden_weight), begun if self.states > 1 else begun[0], *how)

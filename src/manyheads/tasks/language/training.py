@@ -80,9 +80,9 @@ class LanguageModelling(Task):
             raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
         family = next(family for family, presets in FAMILIES.items() if name in presets)
         if family == "rnn":
-            # Zaremba et al. (2014) read 20 rows side by side; without weight decay, which dropout is in place of.
-            data = TextData(vocabulary=4096 if name in ("lstm_tiny", "elman") else 10_000, rows=20)
-            rates = {"warmup": 100, "learning_rate": 2e-3, "weight_decay": 0.0, "clip": 0.25}
+            # Without weight decay, which dropout is in place of.
+            data = TextData(vocabulary=4096 if name in ("lstm_tiny", "elman") else 10_000, rows=64)
+            rates = {"warmup": 100, "learning_rate": 2e-3, "beta2": 0.999, "weight_decay": 0.0, "clip": 0.25}
             train = adamw(steps=20_000, epochs=EPOCHS, patience=10, valid_every=500, checkpoint_every=500, **rates)
         elif name in LAPTOP:
             data = TextData(vocabulary=8000 if name == "transformer_decoder" else 4096)

@@ -86,7 +86,7 @@ class Translation(Task):
             return TranslateRecipe(data=data, model=model, train=TrainConfig(steps=steps, epochs=EPOCHS, average=5))
         family = next(family for family, presets in FAMILIES.items() if name in presets)
         if family != "transformer":
-            rates = {"warmup": 500, "learning_rate": 1e-3, "schedule": "cosine", "clip": 1.0}
+            rates = {"warmup": 500, "learning_rate": 2e-3 if family == "rnn" else 1e-3, "schedule": "cosine"}
             train = TrainConfig(steps=12_000, epochs=EPOCHS, valid_every=1000, patience=10, average=5, **rates)
             return TranslateRecipe(family=family, model=model, train=train)
         train = TrainConfig(steps=20_000, epochs=EPOCHS, warmup=2000, valid_every=1000, patience=10, average=5)
