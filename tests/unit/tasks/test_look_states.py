@@ -13,6 +13,7 @@ from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.conv import ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.nn.recurrent import CELLS, LSTM, Recurrence, TwoDirections
+from manyheads.ops import device
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.align import align
 from manyheads.tasks.inside.look import look_inside, picture, tables
@@ -104,6 +105,12 @@ def test_pictures_and_tables_are_of_the_states(cell, show):
     for panel, values in zip(panels, drawn.values(), strict=True):
         np.testing.assert_allclose(panel.images[0].get_array(), values.T)
         assert [label.get_text() for label in panel.get_xticklabels()] == inside.states[0].tokens
+
+
+def test_more_states_than_memory_holds_are_refused(monkeypatch):
+    monkeypatch.setattr(device, "free_memory", lambda where: 5000)
+    with pytest.raises(ConfigError, match=r"states and gates need about .* shorten the text"):
+        look_inside(language(), TEXT)
 
 
 def test_two_directions_are_one_layer_of_their_stack():

@@ -30,6 +30,7 @@ from manyheads.tasks.inside.states import (
     chosen_states,
     layer_numbers,
     layer_states,
+    refuse_many_states,
     state_picture,
     state_tables,
 )
@@ -154,6 +155,7 @@ def look_inside(
     labels = _labels(tokenizer, forward)
     if attends:
         _refuse_many(network, layers, heads, labels)
+    refuse_many_states(network, lambda kind: labels(kind)[1])
     with torch.inference_mode(), ExitStack() as watched:
         enter = watched.enter_context
         weights = enter(recorded_attention(network, layers=layers, heads=heads)) if attends else None

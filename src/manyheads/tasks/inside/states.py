@@ -13,6 +13,7 @@ from manyheads.look.grid import Grid, of_numbers
 from manyheads.look.states import StatesRecording
 from manyheads.nn.parts import attention_kind
 from manyheads.nn.recurrent import Recurrence, TwoDirections
+from manyheads.ops.device import refuse_beyond_memory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +51,16 @@ def layer_numbers(model: nn.Module) -> dict[str, int]:
             stack += [] if layer in stack else [layer]
             found[name] = stack.index(layer)
     return found
+
+
+def refuse_many_states(model: nn.Module, tokens: Callable[[str], list[str]]) -> None:
+    """Refuses more states and gates than memory holds, each of which is held twice."""
+    count = 0
+    for name, module in model.named_modules():
+        if isinstance(module, Recurrence):
+            count += len(tokens(attention_kind(name))) * module.width * 2 * (module.gates + module.states)
+    device = next(model.parameters()).device
+    refuse_beyond_memory(count, "states and gates", 2 * 4, device, "shorten the text")
 
 
 def layer_states(
