@@ -1,5 +1,6 @@
 """A text walked through a recurrent model: the formulas of one layer at one token, every number the model's own."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -8,10 +9,11 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.look.grid import Grid, digits_for, of_numbers
+from manyheads.look.record import recorded_attention
 from manyheads.look.states import StatesRecording, Unrolled, recorded_states
 from manyheads.look.walk import Section, Walk
 from manyheads.nn.layers import TokenEmbedding
-from manyheads.nn.parts import attention_kind
+from manyheads.nn.parts import attention_kind, attention_parts
 from manyheads.nn.recurrent import GRU, LSTM, Recurrence, TwoDirections
 from manyheads.tasks.inside.forward import ForwardPass, tokens_of
 from manyheads.tasks.inside.states import layer_numbers
@@ -45,11 +47,15 @@ def walk_of_recurrence(
         given: dict[nn.Module, Tensor] = {}
         with ExitStack() as watched:
             states = watched.enter_context(recorded_states(model))
+            weights = watched.enter_context(recorded_attention(model)) if attention_parts(model) else {}
             _keep_inputs(model, given, watched)
             output = read.run()
         sections = [_tokens(model, given, read, tokens, side)]
         sections += [_step(model, states[name], name, layers[name], given, tokens[place], place) for name in chosen]
-        sections += [_all_tokens(states, [*layers], chosen, tokens), predictor.conclusion(read, output, count)]
+        sections += [_all_tokens(states, [*layers], chosen, tokens)]
+        if weights:
+            sections.append(_attention(weights, tokens, tokens_of(predictor.tokenizer, read.ids["encoder"])))
+        sections.append(predictor.conclusion(read, output, count))
     what = (
         f"{predictor.what[0].upper()}{predictor.what[1:]} reads {' and '.join(f'{text!r:.60}' for text in read.texts)}"
     )
@@ -129,6 +135,16 @@ def _all_tokens(states: StatesRecording, names: list[str], chosen: list[str], to
     rows: Rows = [(_matrix(f"states of {name}", states[name].hidden[0], tokens, "h", most=1.0),) for name in chosen]
     rows.append((_matrix("lengths", lengths, names, "‖h‖", columns=tokens),))
     return Section("All tokens", "A state for each token, each made from the one before.", rows)
+
+
+def _attention(weights: Mapping[str, Tensor], tokens: list[str], source: list[str]) -> Section:
+    """What a decoder sees of the source at each token."""
+    note = "Each row sums to 1. A row is named by the token that is read; what it looks for is the next one."
+    rows: Rows = [
+        (_matrix(f"weights of {name}", each[0].mean(dim=0), tokens, "softmax", note, columns=source, most=1.0),)
+        for name, each in weights.items()
+    ]
+    return Section("Attention", "The share of each state of the encoder in what the decoder sees of them.", rows)
 
 
 def _matrix(title: str, numbers: Tensor, rows: Any, formula: str = "", note: str = "", **how: Any) -> Grid:
