@@ -184,11 +184,34 @@ def test_every_slide_that_differs_has_its_reason_beside_it(walk):
     assert len(slides) == 9
     assert all(len(grid.note) > 40 for grid in slides)
     text = walk.text(120)
-    titles = ["Scaled dot-product", "Masked self-attention", "A dot product", "Scores of 95", "A bag of", "Linguistic"]
+    titles = [
+        "Scaled dot-product",
+        "Masked self-attention",
+        "A dot product",
+        "Scores of 95",
+        "A bag of",
+        "Linguistic",
+        "Dot-product",
+    ]
     for before, after in pairwise(titles):
         assert 0 <= text.index(before) < text.index(after)
     line = next(line for line in text.splitlines() if "8.4853" in line)
     assert "4.0000" in line  # side by side
+
+
+def test_the_four_weights_of_the_context_vector_are_a_softmax_and_the_slide_s(walk):
+    slide = numbers(only(walk, 6, "weights on the slide"))[:, 0]
+    assert slide.tolist() == [0.6, 0.1, 0.2, 0.1]
+    assert slide.sum() == pytest.approx(1.0)
+    ours, products = only(walk, 6, "weights"), only(walk, 6, "products")
+    assert [row[0] for row in ours.cells] == ["0.6000", "0.1000", "0.2000", "0.1000"]
+    powers = np.exp(products.numbers[:, 0])
+    assert np.allclose(powers / powers.sum(), slide, atol=1e-7)
+    assert np.allclose(products.numbers[:, 0], np.log(slide / slide.min()), atol=1e-6)
+    values, context = only(walk, 6, "values").numbers, only(walk, 6, "context vector").numbers
+    assert np.allclose(only(walk, 6, "weighted values").numbers, slide[:, None] * values, atol=1e-6)
+    assert np.allclose(context, slide @ values, atol=1e-6)
+    assert only(walk, 6, "context vector").rows == ["c"]
 
 
 # a bag of words, and linguistic features

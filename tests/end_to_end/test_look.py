@@ -15,6 +15,7 @@ from manyheads.interop.directory import load_model, save_model
 from manyheads.look.heads import heads_off
 from manyheads.models.bert import Bert, BertClassifier, BertConfig, MaskedBert
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import parameters
 from manyheads.tasks.inside.look import look_inside
 from manyheads.text.encoder import EncoderTokenizer
@@ -30,7 +31,7 @@ PNG, SVG = b"\x89PNG", b"<?xml"
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> dict[str, Path]:
-    """A language model, a masked one and a classifier, none of which has learned anything."""
+    """Language models, a masked one and a classifier, none of which has learned anything."""
     folder = tmp_path_factory.mktemp("models")
     torch.manual_seed(17)
     language, encoder = LanguageTokenizer.train(LINES, 280), EncoderTokenizer.train(LINES, 80)
@@ -38,6 +39,7 @@ def models(tmp_path_factory) -> dict[str, Path]:
     bert = BertConfig(vocabulary=len(encoder), separator=encoder.separator, **sizes)
     made = {
         "gpt": (GPT(GPTConfig(vocabulary=len(language), end=language.end, **sizes)), language),
+        "lstm": (RNN(RNNConfig(vocabulary=len(language), end=language.end, width=7, layers=2)), language),
         "masked": (MaskedBert(bert), encoder),
         "classifier": (BertClassifier(Bert(bert), ("bad", "good")), encoder),
     }
@@ -209,7 +211,56 @@ def test_an_encoder_without_words_has_no_lens_but_all_else(models):
     for show in ("attention", "heads", "rollout", "norms"):
         typed_well("look", models["classifier"], TEXT, "--show", show, "--png", "a.png")
     sentence = refused("look", models["classifier"], TEXT, "--show", "lens", "--png", "b.png")
-    assert sentence == "this model has no logit lens: it predicts no words"
+    why = "it predicts no words, or not from the sum that its layers add to"
+    assert sentence == f"this model has no logit lens: {why}"
+
+
+def test_words_of_a_translation_are_drawn_as_a_matrix(young, folder):
+    out, err = typed_well(
+        "look", young, TEXT, "die Hündin sieht", "--show", "alignment", "--svg", "a.svg", "--png", "a.png"
+    )
+    assert err == ["a.png is written", "a.svg is written"]
+    assert out[2] == "Alignment"
+    assert out[3].split() == TEXT.split()
+    assert [line.split()[0] for line in out[4:]] == ["die", "Hündin", "sieht"]
+    words = words_in(folder / "a.svg")
+    assert "young: cross-attention, layer 1, mean of 2 heads, by words" in words
+    assert {*TEXT.split(), "die", "Hündin", "sieht"} <= {*words.split()}
+    chosen = ["look", young, TEXT, "die Hündin sieht", "--show", "alignment", "--layer", 0, "--head", 1]
+    assert typed_well(*chosen)[0][4:] != out[4:]
+    said = "--attention has no part in --show alignment, which is of the cross-attention"
+    assert refused(*chosen[:6], "--attention", "encoder") == said
+
+
+def test_states_and_gates_of_a_recurrent_model_over_time(models, folder):
+    look = ["look", models["lstm"], TEXT, "--png", "a.png", "--svg", "a.svg", "--json", "a.json", "--show"]
+    out, err = typed_well(*look, "hidden", "--tokens", 3)
+    assert err == ["a.png is written", "a.svg is written", "a.json is written"]
+    assert [line for line in out if line.startswith("Hidden")] == [
+        "Hidden states of layers.0",
+        "Hidden states of layers.1",
+    ]
+    assert "lstm: hidden states" in words_in(folder / "a.svg")
+    found = json.loads((folder / "a.json").read_text(encoding="utf-8"))["states"]
+    assert [np.shape(each["hidden"]) for each in found] == [(len(found[0]["tokens"]), 7)] * 2
+    out, _ = typed_well(*look, "gates", "--layer", 1)
+    assert [line for line in out if line.startswith("Gates")] == ["Gates of layers.1"]
+    words = words_in(folder / "a.svg")
+    assert all(f"layers.1: {gate}" in words for gate in ("input", "forget", "output", "candidate"))
+    assert "layers.0" not in words
+    for show, flags, said in (
+        (
+            "attention",
+            [],
+            "lstm has no attention to look at; its states over time can be looked at: show hidden or gates",
+        ),
+        ("hidden", ["--head", 0], "--head has no part in --show hidden; leave it away"),
+        ("gates", ["--out", "b.html"], "--out is a page of attention; --show gates goes with --png, --svg and --json"),
+        ("gates", ["--layer", 2], "there is no layer 2; the model has 2, counted from 0"),
+    ):
+        assert refused("look", models["lstm"], TEXT, "--show", show, *flags) == said
+    said = "this model has no recurrent layers, so that there is nothing called hidden to show"
+    assert refused("look", models["gpt"], TEXT, "--show", "hidden") == said
 
 
 # Which heads matter

@@ -85,6 +85,7 @@ def test_a_page_is_written_whole_and_needs_no_network(gpt, tmp_path):
         ([TEXT, "--attention", "cross"], "no attention 'cross'"),
         ([TEXT, "--device", "abacus"], "is not a device"),
         ([TEXT, "--count", 0], "0 candidates"),
+        ([TEXT, "--token", 0], "one token's step is shown of recurrent models"),
         ([TEXT, TEXT], "leave the second away"),
         (["a \udcff dog"], "not valid UTF-8"),
         ([TEXT, "a \udcff dog"], "not valid UTF-8"),
@@ -94,7 +95,9 @@ def test_what_cannot_be_is_one_sentence(gpt, given, said):
     assert said in refused("walk", gpt, *given)
 
 
-@pytest.mark.parametrize("option", [("--layer", 0), ("--head", 1), ("--attention", "cross"), ("--count", 3)])
+@pytest.mark.parametrize(
+    "option", [("--layer", 0), ("--head", 1), ("--attention", "cross"), ("--token", 0), ("--count", 3)]
+)
 def test_the_lectures_have_no_options(option):
     assert "the lectures' examples have one head and no options; give a model and a text" in refused("walk", *option)
 

@@ -42,7 +42,10 @@ def look(
     ] = None,
     show: Annotated[
         str,
-        typer.Option(help="What a figure is of, or is printed: attention, heads, rollout, lens or norms."),
+        typer.Option(
+            help="What a figure is of, or is printed: attention, alignment, heads, rollout, lens or norms; of a "
+            "recurrent model hidden or gates."
+        ),
     ] = "attention",
     importance: Annotated[
         bool, typer.Option("--importance", help="Rank heads by what is lost without each; takes the data below.")
@@ -79,7 +82,12 @@ def look(
         if show in ("lens", "norms"):
             chosen |= {"--attention": attention if show == "lens" else None}
             _refuse(chosen, f"has no part in --show {show}; leave it away")
-        if show != "attention":
+        if show == "alignment":
+            _refuse({"--attention": attention}, "has no part in --show alignment, which is of the cross-attention")
+        if show in ("hidden", "gates"):
+            _refuse({"--head": head is not None}, f"has no part in --show {show}; leave it away")
+            _refuse({"--out": out}, f"is a page of attention; --show {show} goes with --png, --svg and --json")
+        elif show != "attention":
             _refuse({"--out": out, "--json": as_json}, "has all that there is to show; leave --show away")
         elif not (png or svg):
             _refuse({"--attention": attention}, "says what a figure is of; ask for one with --png or --svg")

@@ -35,6 +35,9 @@ def walk(
     attention: Annotated[
         str | None, typer.Option(help="Of a translator: cross (unless said otherwise), encoder or decoder.")
     ] = None,
+    token: Annotated[
+        int | None, typer.Option(help="Of a recurrent model, counted from 0; none: the last.", metavar="NUMBER")
+    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page here in place of text.", metavar="FILE")] = None,
     count: Annotated[int, typer.Option(help="How many candidates end it.")] = 5,
     device: Device = "auto",
@@ -44,13 +47,14 @@ def walk(
         refuse_other_text(given)
     if html is not None:
         refuse_unwritable(html, ".html")
-    if model is None and any((layer is not None, head, attention, count != 5)):
+    if model is None and any((layer is not None, head, attention, token is not None, count != 5)):
         raise ConfigError("the lectures' examples have one head and no options; give a model and a text")
     if model is not None and text is None:
         raise ConfigError(f"there is no text to walk through {model}; give a sentence behind it, in quotes")
     from manyheads.tasks.inside.walk import lecture_walk, walk_through
 
-    options: dict[str, Any] = {"layer": layer, "head": head, "attention": attention, "count": count, "device": device}
+    options: dict[str, Any] = {"layer": layer, "head": head, "attention": attention, "token": token}
+    options |= {"count": count, "device": device}
     found = lecture_walk() if model is None else walk_through(model, text or "", second, **options)
     if html is None:
         print_wide(found.shown)

@@ -123,11 +123,18 @@ def put_tokens(axis: Any, tokens: Names, pitch: float) -> None:
 
 
 def put_cells(
-    axes: "Axes", inside: Size, values: np.ndarray, rows: Names, columns: Names, label: str, most: float
+    axes: "Axes",
+    inside: Size,
+    values: np.ndarray,
+    rows: Names,
+    columns: Names,
+    label: str,
+    most: float,
+    colours: str = "Blues",
 ) -> Size:
     """Cells in blue with names along both axes and a bar for their colours; gives the size of a cell."""
     wide, high = inside[0] / len(columns), inside[1] / len(rows)
-    image = axes.imshow(values, cmap="Blues", vmin=0.0, vmax=most, aspect="auto")
+    image = axes.imshow(values, cmap=colours, vmin=0.0, vmax=most, aspect="auto")
     put_tokens(axes.xaxis, columns, wide)
     put_tokens(axes.yaxis, rows, high)
     colour_bar(axes, image, label)

@@ -4,7 +4,7 @@ Without axes to draw on, a figure as large as its content is made.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_NUMBERS = 16  # tokens of a side up to which each cell can hold its number
 WIDEST, TALLEST = 9.0, 200.0
+UNITS = 75  # in an inch: each two pixels high
 ABOVE, BELOW = draw.COLOURS[:2]
 
 
@@ -47,6 +48,61 @@ def heat_map(
         draw.write_in_cells(axes, cells, weights / draw.highest(weights))
     draw.put_title(axes, title, inside[0])
     return axes
+
+
+@drawing()
+def alignment_matrix(
+    weights: Any, targets: Names, sources: Names, *, title: str = "", axes: "Axes | None" = None
+) -> "Axes":
+    """The picture of Bahdanau et al. (2015): source words along the top, target words down the side, grey squares."""
+    weights = draw.table(weights, len(targets), len(sources), "the weights")
+    side = min(0.42, WIDEST / max(weights.shape))
+    inside = max(2.4, side * len(sources)), max(1.6, side * len(targets))
+    axes, inside = draw.placed(axes, inside, title, targets, sources, right=1.1)
+    draw.put_cells(axes, inside, weights, targets, sources, "attention weight", 1.0, colours="gray")
+    axes.xaxis.tick_top()
+    for label in axes.get_xticklabels():
+        if label.get_rotation():
+            label.set(ha="left", va="bottom" if label.get_rotation() < 90 else "center")
+    draw.put_title(axes, title, inside[0])
+    return axes
+
+
+@drawing()
+def unit_maps(panels: Sequence[tuple[Names, Mapping[str, Any]]], *, title: str) -> "Figure":
+    """Values between -1 and 1 over time: for each layer its tokens and, side by side, one or several maps by name.
+
+    A map is [tokens, units]; it is drawn with a row for each unit, none of which is left out.
+    """
+    from matplotlib.figure import Figure
+
+    maps = [[draw.numbers(each) for each in found.values()] for _, found in panels]
+    across, tokens = max(map(len, maps)), max(len(names) for names, _ in panels)
+    wide, heights = min(max(3.0, 0.225 * tokens), WIDEST), [max(1.8, each[0].shape[1] / UNITS) for each in maps]
+    named = [0.65 + max(map(breadth, map(shown, names))) for names, _ in panels]
+    title = draw.wrapped(title, across * wide)
+    above = 0.3 + 0.27 * len(title.splitlines())
+    size = across * (wide + 0.9) + 1.3, sum(heights) + sum(named) + above
+    figure = Figure(figsize=size, layout="constrained")
+    ratios = [high + below for high, below in zip(heights, named)]
+    axes = figure.subplots(len(panels), across, squeeze=False, gridspec_kw={"height_ratios": ratios})
+    image: Any = None
+    for row, ((names, found), high) in enumerate(zip(panels, heights)):
+        for panel, (name, values) in zip(axes[row], found.items()):
+            units = draw.table(values, len(names), len(draw.numbers(values)[0]), "the states").T
+            image = panel.imshow(
+                units, cmap="RdBu_r", vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest", rasterized=True
+            )
+            draw.put_tokens(panel.xaxis, names, wide / len(names))
+            draw.put_tokens(panel.yaxis, [str(unit) for unit in range(1, len(units) + 1)], high / len(units))
+            panel.set_title(name, fontsize=LETTERS, parse_math=False)
+        for panel in axes[row, len(found) :]:
+            panel.axis("off")
+        axes[row, 0].set_ylabel("unit", fontsize=LETTERS)
+    figure.suptitle(title, fontsize=TITLE, parse_math=False)
+    bar = figure.colorbar(image, ax=axes, fraction=0.25 / size[0], pad=0.15 / size[0], aspect=sum(heights) / 0.2)
+    draw.label_bar(bar, "value")
+    return figure
 
 
 @drawing()

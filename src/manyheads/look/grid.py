@@ -1,5 +1,6 @@
 """A labelled matrix, shown in a terminal or on a page."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -79,6 +80,12 @@ def shades_of(numbers: np.ndarray, most: float | None = None) -> np.ndarray:
     finite = np.where(np.isfinite(numbers), numbers, 0.0)
     most = most or float(np.abs(finite).max(initial=0.0))
     return np.clip(finite / most, -1.0, 1.0) if most else finite
+
+
+def digits_for(numbers: np.ndarray) -> int:
+    """Two, and more where all numbers are so small that two would show nothing."""
+    largest = np.abs(numbers, where=np.isfinite(numbers), out=np.zeros_like(numbers)).max(initial=0.0)
+    return 2 if largest >= 0.1 or not largest else min(1 - math.floor(math.log10(largest)), 6)
 
 
 def _written(number: float, digits: int) -> str:

@@ -51,16 +51,24 @@ def _regressed(example: dict[str, Any]) -> dict[str, Tensor]:
 
 
 def _attended(example: dict[str, Any]) -> dict[str, Tensor]:
-    """Every matrix on the way from the queries and the keys, which are the values too, to what is found."""
-    q, k = torch.tensor(example["q"]), torch.tensor(example["k"])
+    """Every matrix on the way from the queries, the keys and the values, which may be the keys, to what is found."""
+    q, k, v = (torch.tensor(example[name]) for name in ("q", "k", "v" if "v" in example else "k"))
     mask = causal_mask(len(q), len(k)) if example.get("causal") else torch.ones(len(q), len(k), dtype=torch.bool)
     asking, keys, even = q[None, None], k[None, None], (k / k.std(correction=0))[None, None]
-    scaled = q @ k.mT / q.shape[1] ** 0.5
+    scaled, weights = q @ k.mT / q.shape[1] ** 0.5, attention_weights(asking, keys, mask=mask)[0, 0]
     return {
-        **{"q": q, "k": k, "scores": q @ k.mT, "scaled": scaled, "masked": scaled.masked_fill(~mask, -torch.inf)},
-        "weights": attention_weights(asking, keys, mask=mask)[0, 0],
+        **{
+            "q": q,
+            "k": k,
+            "v": v,
+            "scores": q @ k.mT,
+            "scaled": scaled,
+            "masked": scaled.masked_fill(~mask, -torch.inf),
+        },
+        "weights": weights,
+        "weighted": weights[0, :, None] * v,
         "even": attention_weights(asking, even, mask=mask)[0, 0],
-        "output": reference(asking, keys, keys, mask=mask)[0, 0],
+        "output": reference(asking, keys, v[None, None], mask=mask)[0, 0],
     }
 
 

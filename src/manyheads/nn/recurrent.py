@@ -28,6 +28,8 @@ class Recurrence(nn.Module):
     gates: ClassVar[int]
     """How many vectors of the state's width are computed from input and state at each step."""
     states: ClassVar[int] = 1
+    opens: ClassVar[tuple[str, ...]] = ()
+    """What `opened` gives, in its order."""
     fused: ClassVar[Callable[..., tuple[Tensor, ...]]]
     """The kernel of torch that is the same function."""
 
@@ -97,6 +99,10 @@ class Recurrence(nn.Module):
         """The states behind one position."""
         raise NotImplementedError
 
+    def opened(self, from_input: Tensor, hidden: Tensor) -> tuple[Tensor, ...]:
+        """The gates, each between 0 and 1, and the candidate between -1 and 1."""
+        return ()
+
 
 class Elman(Recurrence):
     """h_t = tanh(W_hh h_{t-1} + W_xh x_t + b)."""
@@ -112,21 +118,26 @@ class GRU(Recurrence):
     """h_t = (1 - z) · n + z · h_{t-1}: the update gate z says what stays, the reset gate r what the new one n sees."""
 
     gates = 3
+    opens = ("reset", "update", "candidate")
     fused = staticmethod(torch.gru)
 
     def step(self, from_input_BG: Tensor, states: States) -> States:
         (hidden,) = states
-        input_r, input_z, input_n = from_input_BG.chunk(3, dim=-1)
+        _, z, n = self.opened(from_input_BG, hidden)
+        return ((1 - z) * n + z * hidden,)
+
+    def opened(self, from_input: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        input_r, input_z, input_n = from_input.chunk(3, dim=-1)
         hidden_r, hidden_z, hidden_n = self.from_hidden(hidden).chunk(3, dim=-1)
         r, z = torch.sigmoid(input_r + hidden_r), torch.sigmoid(input_z + hidden_z)
-        n = torch.tanh(input_n + r * hidden_n)
-        return ((1 - z) * n + z * hidden,)
+        return r, z, torch.tanh(input_n + r * hidden_n)
 
 
 class LSTM(Recurrence):
     """c_t = f · c_{t-1} + i · g and h_t = o · tanh(c_t): gates say what is forgotten, taken in and put out."""
 
     gates, states = 4, 2
+    opens = ("input", "forget", "output", "candidate")
     fused = staticmethod(torch.lstm)
 
     def __init__(self, inputs: int, width: int, norm: bool = False):
@@ -139,9 +150,8 @@ class LSTM(Recurrence):
         cell = f * cell + i * g
         return o * torch.tanh(self.cell_norm(cell)), cell
 
-    def opened(self, from_input_BG: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The gates for input, forgetting and output, each between 0 and 1, and the candidate g between -1 and 1."""
-        i, f, g, o = (from_input_BG + self.from_hidden(hidden)).chunk(4, dim=-1)
+    def opened(self, from_input: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        i, f, g, o = (from_input + self.from_hidden(hidden)).chunk(4, dim=-1)
         return torch.sigmoid(i), torch.sigmoid(f), torch.sigmoid(o), torch.tanh(g)
 
 

@@ -11,7 +11,7 @@ import torch
 from manyheads.core.errors import ConfigError, MissingExtra
 from manyheads.look import drawing
 from manyheads.look.drawing import save_figure
-from manyheads.look.figures import bars, grid_table, head_grid, heat_map, lines
+from manyheads.look.figures import alignment_matrix, bars, grid_table, head_grid, heat_map, lines, unit_maps
 from manyheads.look.figures import draw_studies as draw
 from manyheads.look.positions import study
 from manyheads.look.reliability import reliability
@@ -34,6 +34,7 @@ def softmax(*shape: int) -> np.ndarray:
 Bin = namedtuple("Bin", "low high count confidence accuracy")
 DRAWN = {
     "heat map": lambda title, **axes: heat_map(softmax(3, 5), tokens(3), tokens(5), title=title, **axes),
+    "alignment": lambda title, **axes: alignment_matrix(softmax(3, 5), tokens(3), tokens(5), title=title, **axes),
     "bars": lambda title, **axes: bars([0.5, -0.25, 0.0], tokens(3), title=title, xlabel="loss", **axes),
     "lines": lambda title, **axes: lines(softmax(3, 5), tokens(3), tokens(5), title=title, ylabel="norm", **axes),
     "grid table": lambda title, **axes: grid_table(
@@ -44,6 +45,10 @@ WHOLE = {
     **DRAWN,
     "head grid": lambda title: head_grid(
         softmax(2, 3, 5, 7), tokens(5), tokens(7), title=title, layers=[0, 4], heads=[1, 2, 6]
+    ),
+    "unit maps": lambda title: unit_maps(
+        [(tokens(5), {"one": softmax(5, 40), "other": softmax(5, 40)}), (tokens(3), {"one": softmax(3, 7)})],
+        title=title,
     ),
 }
 
@@ -123,7 +128,7 @@ def test_nothing_is_cut_off_and_a_long_title_has_lines(name, title):
     drawn = WHOLE[name](title)
     figure = drawn.figure
     renderer = rendered(figure)
-    titles = [axes.title for axes in figure.axes] if name != "head grid" else figure.texts
+    titles = [axes.title for axes in figure.axes] if name in DRAWN else figure.texts
     [shown] = [text for text in titles if text.get_text().split() and text.get_fontsize() == 15]
     assert shown.get_text().replace("\n", "").replace(" ", "") == title.replace(" ", "")
     extent = shown.get_window_extent(renderer)
@@ -134,7 +139,7 @@ def test_nothing_is_cut_off_and_a_long_title_has_lines(name, title):
         assert box.x0 >= -1
         assert box.y0 >= -1
         assert box.x1 <= figure.bbox.x1 + 1
-        if name == "head grid":
+        if name not in DRAWN:
             assert box.y1 <= extent.y0  # the title is the figure's
 
 
@@ -164,6 +169,41 @@ def test_the_names_of_many_heads_stand_apart(sides):
     assert all(text.get_fontsize() >= 12 for text in named)
     extents = [text.get_window_extent(renderer) for text in [*named, *figure.texts]]
     assert not any(overlap(one, other) for one, other in combinations(extents, 2))
+
+
+def test_the_words_of_an_alignment_stand_along_the_top_and_down_the_side_of_grey_squares():
+    weights = softmax(9, 30)
+    axes = alignment_matrix(weights, tokens(9), tokens(30), title="A title")
+    renderer = rendered(axes.figure)
+    [image] = axes.images
+    assert np.array_equal(image.get_array(), weights)
+    assert image.get_clim() == (0.0, 1.0)
+    assert np.ptp(image.to_rgba(weights)[..., :3], axis=-1).max() == 0  # grey
+    assert (labels(axes.yaxis), labels(axes.xaxis)) == (tokens(9), tokens(30))
+    assert_apart(axes.xaxis, renderer)
+    inside, title = (each.get_window_extent(renderer) for each in (axes, axes.title))
+    above = [label.get_window_extent(renderer) for label in axes.get_xticklabels()]
+    assert all(inside.y1 <= each.y0 < each.y1 <= title.y0 for each in above)
+
+
+@pytest.mark.parametrize("units", [1, 5, 650])
+def test_every_unit_is_drawn_over_time_for_each_layer_on_one_scale(units):
+    values = [2 * softmax(count, units) - 1 for count in (4, 4, 7)]
+    panels = [(tokens(4), {"one": values[0], "two": values[1]}), (tokens(7), {"three": values[2]})]
+    figure = unit_maps(panels, title="A title")
+    renderer = rendered(figure)
+    *drawn, bar = [axes for axes in figure.axes if axes.axison]
+    assert [axes.get_title() for axes in drawn] == ["one", "two", "three"]
+    for axes, wanted in zip(drawn, values, strict=True):
+        [image] = axes.images
+        assert np.array_equal(image.get_array(), wanted.T)
+        assert image.get_clim() == (-1.0, 1.0)
+        assert axes.get_window_extent(renderer).height / figure.dpi * 150 >= units  # pixels of the file
+        assert labels(axes.xaxis) == tokens(len(wanted))
+        assert labels(axes.yaxis)[0] == "1"
+        assert_apart(axes.xaxis, renderer)
+        assert_apart(axes.yaxis, renderer)
+    assert bar.get_ylabel() == "value"
 
 
 @pytest.mark.parametrize("count", [1, 8, 144])
@@ -281,6 +321,8 @@ THREE, FIVE = tokens(3), tokens(5)
             lambda **no: head_grid(softmax(2, 3, 5, 7), [], [], layers=[0], heads=[0], **no),
             r"\[2, 3, 5, 7\], but 1 layers",
         ),
+        (lambda **no: alignment_matrix(softmax(3, 5), FIVE, THREE, **no), r"weights are \[3, 5\]"),
+        (lambda **no: unit_maps([(FIVE, {"one": softmax(3, 2)})], **no), r"states are \[3, 2\], but there are 5 rows"),
         (lambda **no: bars([1.0], tokens(2), xlabel="", **no), r"values are \[1\], but there are 2 labels"),
         (lambda **no: lines([1.0], ["a"], ["b"], ylabel="", **no), r"\[1\], but 1 lines of 1 points need \[1, 1\]"),
         (lambda **no: grid_table([["a"]], softmax(1, 2), ["x"], tokens(2), **no), "cells are not 1 rows of 2"),

@@ -5,10 +5,12 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from helpers import randomised
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.sample import AlignedPair
 from manyheads.look.alignment import Reading, score_links
+from manyheads.models.conv import ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.tasks.inside import align as task
 from manyheads.tasks.inside.align import (
     align,
@@ -87,6 +89,32 @@ def test_every_reading_reads_something_else(translator):
     assert len(found) == len(readings)
     default = next(align(translator, PAIRS[:1])).weights
     np.testing.assert_array_equal(default, next(align(translator, PAIRS[:1], Reading(1))).weights)
+
+
+def test_one_head_is_read_once_and_by_the_formula_of_its_own():
+    """The convolutional translator's: its keys and values are the halves of the memory, and nothing is scaled."""
+    torch.manual_seed(3)
+    special = {"pad": TRANSLATION.pad, "start": TRANSLATION.start, "end": TRANSLATION.end}
+    model = ConvSeq2Seq(ConvSeq2SeqConfig(vocabulary=len(TRANSLATION), width=20, layers=2, **special)).eval()
+    one = Translator(randomised(model, 0.6), TRANSLATION)
+    assert all_readings(one) == [Reading(layer, 0, late) for late in (False, True) for layer in (0, 1)]
+    assert reading_of(one) == Reading(1)
+    (found,) = align(one, [PAIRS[1]])
+    source, target = TRANSLATION.encode(PAIRS[1])
+    asked = []
+    attention = model.decoder.blocks[1].cross_attention
+    hook = attention.register_forward_pre_hook(lambda module, given, named: asked.append(given), with_kwargs=True)
+    with torch.inference_mode():
+        model.states(torch.tensor([source]), torch.tensor([[TRANSLATION.start, *target[:-1]]]))
+    hook.remove()
+    ((query, memory),) = asked
+    expected = (query @ memory.chunk(2, dim=-1)[0].mT).softmax(dim=-1)[0].numpy()
+    view = look_inside(one, *PAIRS[1]).view("cross")
+    np.testing.assert_allclose(view.weights[1, 0], expected, atol=1e-5)
+    columns, rows = spans(view.columns, found.source), spans(view.rows, found.target)
+    words = [[expected[row][:, column].sum(axis=1).mean() for column in columns] for row in rows]
+    np.testing.assert_allclose(found.weights, words, atol=1e-5)
+    assert found.weights.max() > 0.5  # far from even
 
 
 def test_heads_keep_their_numbers_when_others_are_removed_and_those_not_there_are_refused(translator):

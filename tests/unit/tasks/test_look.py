@@ -441,9 +441,14 @@ LENSLESS = ("classifier", "decoder's classifier")
 @pytest.mark.parametrize("show", SHOWS)
 def test_every_figure_of_every_family_says_what_it_is_of(models, name, show):
     inside = look_inside(models[name], TEXT, device="cpu")
-    if show == "lens" and name in LENSLESS:
+    lacking = {
+        "lens": "this model has no logit lens: it predicts no words" if name in LENSLESS else None,
+        "alignment": "only a translator aligns words; this is none" if name != "translator" else None,
+        **{each: f"this model has no recurrent layers, so .* nothing called {each}" for each in ("hidden", "gates")},
+    }
+    if why := lacking.get(show):
         for shown in (lambda: picture(inside, show), lambda: tables(inside, show, None)):
-            with pytest.raises(ConfigError, match="this model has no logit lens: it predicts no words"):
+            with pytest.raises(ConfigError, match=why):
                 shown()
         return
     drawn = picture(inside, show)
@@ -451,6 +456,7 @@ def test_every_figure_of_every_family_says_what_it_is_of(models, name, show):
     last = view.layers[-1]
     wanted = {
         "attention": f"{name}: {view.title}, layer {last}, mean of {len(view.heads)} heads",
+        "alignment": f"{name}: {view.title}, layer {last}, mean of {len(view.heads)} heads, by words",
         "heads": f"{name}: {view.title}",
         "rollout": f"{name}: rollout of {view.title}, up to layer {last}",
         "lens": f"{name}: logit lens",
@@ -461,10 +467,15 @@ def test_every_figure_of_every_family_says_what_it_is_of(models, name, show):
         assert f"layer {last}" in words
         assert "head 0" in words
     elif show != "norms":
-        tokens = lens_of(inside).columns if show == "lens" else view.columns
+        tokens = {"lens": lambda: lens_of(inside).columns, "alignment": TEXT.split}.get(show, lambda: view.columns)()
         assert [label.get_text() for label in drawn.get_xticklabels()] == tokens
     printed = {
-        **{"attention": [], "lens": ["Logit lens"], "rollout": [f"rollout of {view.title}"]},
+        **{
+            "attention": [],
+            "alignment": ["Alignment"],
+            "lens": ["Logit lens"],
+            "rollout": [f"rollout of {view.title}"],
+        },
         "heads": [f"Statistics of {each.title}" for each in inside.views],
         "norms": [grid.title for grid in inside.grids if "norms" in grid.title],
     }

@@ -28,7 +28,7 @@ from tests.unit.tasks.tiny import ENCODER, LANGUAGE, NAMES, SECOND, TEXT, TRANSL
 @pytest.fixture
 def exact(monkeypatch):
     """Numbers with all their digits, so that sums can be checked."""
-    monkeypatch.setattr(walking, "_digits", lambda numbers: 9)
+    monkeypatch.setattr(walking, "digits_for", lambda numbers: 9)
 
 
 def numbers(grid: Grid) -> np.ndarray:

@@ -61,12 +61,13 @@ def reading_of(
 
 
 def all_readings(translator: Translator) -> list[Reading]:
-    """Every layer, as the mean of its heads and head by head, as each word is written and one step later."""
+    """Every layer, as the mean of its heads, where it has several, and head by head, as each word is written and one
+    step later."""
     return [
         Reading(part.layer, head, shifted)
         for shifted in (False, True)
         for part in _cross_attentions(translator)
-        for head in (None, *part.module.numbers)
+        for head in (None, *part.module.numbers)[part.module.heads == 1 :]
     ]
 
 

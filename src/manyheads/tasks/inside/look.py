@@ -1,7 +1,9 @@
 """What a model does with a text: its attention, and what follows from it, as a page, as pictures and as numbers."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,23 +11,37 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.figures import grid_table, head_grid, heat_map, lines
+from manyheads.look.figures import alignment_matrix, grid_table, head_grid, heat_map, lines
 from manyheads.look.grid import GRID_CSS, Grid, as_html, of_numbers
 from manyheads.look.heads import attentions, refuse_unknown
 from manyheads.look.page import Page, build_page
 from manyheads.look.record import recorded_attention
 from manyheads.look.residuals import lens, reader, recorded_residuals, residual_norms
 from manyheads.look.rollout import cross_rollout, rollout
+from manyheads.look.states import recorded_states
 from manyheads.look.statistics import head_statistics
 from manyheads.look.views import View, recorded_views
+from manyheads.nn.parts import attention_parts
 from manyheads.ops.device import refuse_beyond_memory
 from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
+from manyheads.tasks.inside.states import (
+    STATES,
+    LayerStates,
+    chosen_states,
+    layer_numbers,
+    layer_states,
+    refuse_many_states,
+    state_picture,
+    state_tables,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHOWS = ("attention", "heads", "rollout", "lens", "norms")
+    from manyheads.tasks.inside.align import WordAlignment
+
+SHOWS = ("attention", "alignment", "heads", "rollout", "lens", "norms", *STATES)
 MOST_ON_A_SHEET = 1024  # tokens, or heads
 Labels = Callable[[str], tuple[list[str], list[str]]]
 
@@ -45,6 +61,10 @@ class Inside:
     """Logit lens, lengths of the residual vectors, statistics of the heads."""
     largest_difference: float
     """Between the kernel's output and that of the reference, from which the weights are."""
+    states: list[LayerStates] = field(default_factory=list, repr=False)
+    """Hidden states and gates, of a recurrent model."""
+    aligned: "Callable[[], WordAlignment] | None" = field(default=None, repr=False)
+    """How a translator's words belong together, by the heads that are looked at."""
 
     def page(self) -> Page:
         """One file with all of it."""
@@ -58,6 +78,11 @@ class Inside:
     def view(self, kind: str | None = None) -> View:
         """The attention of a kind; none named: what is most asked for, of a translator the cross-attention."""
         found = {view.kind: view for view in self.views}
+        if not found:
+            why = (
+                "its states over time can be looked at: show hidden or gates" if self.states else "leave the layer away"
+            )
+            raise ConfigError(f"{self.model} has no attention to look at; {why}")
         if kind is not None and kind not in found:
             raise ConfigError(f"there is no {kind} attention in what is looked at; there is {', '.join(found)}")
         return found[kind] if kind else self.views[0]
@@ -65,9 +90,22 @@ class Inside:
     def rollout(self, kind: str | None = None) -> View:
         """The attention of a kind, followed through all layers."""
         wanted = f"{self.view(kind).kind} rollout"
-        if not self.rollouts:
-            raise ConfigError("a rollout goes through all layers and heads; name neither a layer nor a head")
-        return next(view for view in self.rollouts if view.kind == wanted)
+        found = next((view for view in self.rollouts if view.kind == wanted), None)
+        if found is None:
+            raise ConfigError(
+                "a rollout goes through all layers and heads, of a translator also through its encoder's; name neither "
+                "a layer nor a head, and a model whose encoder has attention"
+            )
+        return found
+
+    def alignment(self) -> "WordAlignment":
+        """The weight of each source word for each word of the translation."""
+        if self.aligned is None:
+            raise ConfigError("only a translator aligns words; this is none")
+        found = self.aligned()
+        if not found.weights.size:
+            raise ConfigError("there are no words on one of the sides, so that there is nothing to align")
+        return found
 
     def arrays(self) -> dict[str, Any]:
         """All of it as plain lists."""
@@ -83,9 +121,12 @@ class Inside:
             for grid in self.grids
         ]
         found = {"model": self.model, "text": self.text, "largest_difference": self.largest_difference}
-        return found | {"attention": views, "tables": grids}
+        states = {"states": [each.arrays() for each in self.states]} if self.states else {}
+        return found | {"attention": views, "tables": grids, **states}
 
     def _repr_html_(self) -> str:
+        if not self.views:
+            return f"<style>{GRID_CSS}</style>" + "".join(map(as_html, state_tables(self.states, "hidden")))
         return self.page()._repr_html_()
 
 
@@ -107,23 +148,51 @@ def look_inside(
     """
     name, predictor = opened(model, device)
     network, tokenizer = predictor.model, predictor.tokenizer
+    numbers = layer_numbers(network)
+    attends = _attends(network, numbers, layer, head)
     layers, heads = (None if one is None else [one] for one in (layer, head))
-    refuse_unknown(attentions(network), layers, heads)
     forward = read(predictor, text, second, tokens)
     labels = _labels(tokenizer, forward)
-    _refuse_many(network, layers, heads, labels)
-    with (
-        torch.inference_mode(),
-        recorded_attention(network, layers=layers, heads=heads) as weights,
-        recorded_residuals(network) as states,
-    ):
+    if attends:
+        _refuse_many(network, layers, heads, labels)
+    refuse_many_states(network, lambda kind: labels(kind)[1])
+    with torch.inference_mode(), ExitStack() as watched:
+        enter = watched.enter_context
+        weights = enter(recorded_attention(network, layers=layers, heads=heads)) if attends else None
+        unrolled = enter(recorded_states(network)) if numbers else None
+        residuals = {} if numbers else enter(recorded_residuals(network))
         forward.run()
-    views = recorded_views(weights, labels)
+    views = [] if weights is None else recorded_views(weights, labels)
+    states = [] if unrolled is None else layer_states(unrolled, numbers, layer, lambda kind: labels(kind)[1])
     rollouts = _rollouts(views) if layer is None and head is None else []
-    grids = [*_lens(network, tokenizer, states, labels), *_norms(states, labels), *map(_heads, views)]
+    grids = [*_lens(network, tokenizer, residuals, labels), *_norms(residuals, labels), *map(_heads, views)]
     said = " | ".join(forward.texts)
     said = f"{said} → {forward.says}" if "encoder" in forward.ids else said + forward.says
-    return Inside(name, said, views, rollouts, grids, weights.largest_difference)
+    difference = max(each.largest_difference for each in (weights, unrolled) if each is not None)
+    aligned = partial(_aligned, predictor, text, forward.says, layer, head) if "encoder" in forward.ids else None
+    return Inside(name, said, views, rollouts, grids, difference, states, aligned)
+
+
+def _attends(network: Any, numbers: dict[str, int], layer: int | None, head: int | None) -> bool:
+    """Whether there is attention to look at; layers and heads that are nowhere are refused."""
+    parts = attention_parts(network) if numbers else attentions(network)
+    layers, heads = (None if one is None else [one] for one in (layer, head))
+    if not parts:
+        if head is not None:
+            raise ConfigError(f"{type(network).__name__} has no heads; leave the choice of one away")
+        if layer is not None and layer not in numbers.values():
+            raise ConfigError(f"there is no layer {layer}; the model has {1 + max(numbers.values())}, counted from 0")
+        return False
+    if layer in numbers.values() and all(part.layer != layer for part in parts):
+        return False  # a recurrent layer without attention
+    refuse_unknown(parts, layers, heads)
+    return True
+
+
+def _aligned(predictor: Any, source: str, target: str, layer: int | None, head: int | None) -> "WordAlignment":
+    from manyheads.tasks.inside.align import align, reading_of
+
+    return next(align(predictor, [(source, target)], reading_of(predictor, layer, head)))
 
 
 def _refuse_many(network: Any, layers: list[int] | None, heads: list[int] | None, labels: Labels) -> None:
@@ -152,6 +221,8 @@ def _rollouts(views: list[View]) -> list[View]:
     found = []
     for view in views:
         crosses = view.kind == "cross"
+        if crosses and "encoder" not in means:
+            continue  # an encoder of convolutions mixes positions in its own way
         rolled = cross_rollout(means["cross"], means["encoder"]) if crosses else rollout(means[view.kind])
         title = f"rollout of {view.title}"
         found.append(replace(view, kind=f"{view.kind} rollout", weights=rolled[:, None], heads=[], title=title))
@@ -161,7 +232,7 @@ def _rollouts(views: list[View]) -> list[View]:
 def _lens(network: Any, tokenizer: Any, states: dict[str, list[Tensor]], labels: Labels) -> list[Grid]:
     """What each layer would predict, read as the last one is."""
     read = reader(network)
-    if read is None:
+    if read is None or not states:
         return []
     last = "decoder" if "decoder" in states else "self"
     stack = states[last]
@@ -212,6 +283,11 @@ def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
     """What is printed of what is shown; of attention, which is a picture, nothing."""
     if show not in SHOWS:
         raise ConfigError(f"there is nothing called {show} to show; there are {', '.join(SHOWS)}")
+    if show in STATES:
+        return state_tables(chosen_states(inside.states, show, kind), show)
+    if show == "alignment":
+        found = inside.alignment()
+        return [of_numbers("Alignment", found.weights, found.target, found.source, most=1.0)]
     view = inside.view(kind)
     if show == "attention":
         return []
@@ -220,16 +296,25 @@ def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
         return [of_numbers(rolled.title, rolled.weights[-1, 0], rolled.rows, rolled.columns)]
     titles = {"lens": "Logit lens", "norms": "Residual norms", "heads": f"Statistics of {view.title if kind else ''}"}
     found = [grid for grid in inside.grids if grid.title.startswith(titles[show])]
+    if not found and show == "lens":
+        why = "it predicts no words, or not from the sum that its layers add to"
+        raise ConfigError(f"this model has no logit lens: {why}")
     if not found:
-        raise ConfigError("this model has no logit lens: it predicts no words")
+        raise ConfigError("this model has no residual stream whose vectors could be measured")
     if show == "norms" and kind not in (None, "self"):
         return [grid for grid in found if grid.title.endswith("decoder" if kind == "cross" else kind)]
     return found
 
 
 def picture(inside: Inside, show: str = "attention", kind: str | None = None) -> "Axes | Figure":
-    """One of: the attention of a head, or the mean of the last layer's; all heads; rollout; logit lens; norms."""
+    """One of: the attention of a head, or the mean of the last layer's; the same by words; all heads; rollout; logit
+    lens; norms; hidden states; gates."""
     found = tables(inside, show, kind)
+    if show in STATES:
+        return state_picture(chosen_states(inside.states, show, kind), show, inside.model)
+    if show == "alignment":
+        grid, title = found[0], f"{inside.model}: {_which(inside.view('cross'))}, by words"
+        return alignment_matrix(grid.numbers, grid.rows, grid.columns, title=title)
     if show == "lens":
         grid = found[0]
         return grid_table(grid.cells, grid.shades, grid.rows, grid.columns, title=f"{inside.model}: logit lens")
@@ -245,7 +330,11 @@ def picture(inside: Inside, show: str = "attention", kind: str | None = None) ->
     if show == "rollout":
         title = f"{inside.model}: {found[0].title}, up to layer {view.layers[-1]}"
         return heat_map(found[0].numbers, view.rows, view.columns, title=title, label="share")
-    heads = view.present(-1)
-    which = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(heads)} heads"
-    title = f"{inside.model}: {view.title}, layer {view.layers[-1]}, {which}"
-    return heat_map(heads.mean(axis=0), view.rows, view.columns, title=title)
+    title = f"{inside.model}: {_which(view)}"
+    return heat_map(view.present(-1).mean(axis=0), view.rows, view.columns, title=title)
+
+
+def _which(view: View) -> str:
+    """The heads of the last layer that was looked at, in words."""
+    heads = f"head {view.heads[0]}" if len(view.heads) == 1 else f"mean of {len(view.present(-1))} heads"
+    return f"{view.title}, layer {view.layers[-1]}, {heads}"

@@ -1,15 +1,13 @@
 """Walking a text through a model: every matrix on the way from its tokens to what the model says."""
 
-import math
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
-from manyheads.look.grid import Grid, of_numbers
+from manyheads.look.grid import Grid, digits_for, of_numbers
 from manyheads.look.heads import TITLES, attentions, refuse_unknown, title_of
 from manyheads.look.lectures import lecture_walk
 from manyheads.look.residuals import residual_norms
@@ -20,6 +18,8 @@ from manyheads.nn.layers import ACTIVATIONS
 from manyheads.nn.parts import Part, attention_parts
 from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
 from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
+from manyheads.tasks.inside.recurrence import walk_of_recurrence
+from manyheads.tasks.inside.states import layer_numbers
 from manyheads.tasks.task import Predictor
 
 __all__ = ["Walk", "lecture_walk", "walk_through"]
@@ -50,17 +50,25 @@ def walk_through(
     layer: int | None = None,
     head: int = 0,
     attention: str | None = None,
+    token: int | None = None,
     count: int = 5,
     device: str = "auto",
 ) -> Walk:
     """A text, or two, on their way through a model, given as a directory or ready to use, with one head in full.
 
     The layer is unset the first, and in a translator's cross-attention, which it shows unless `attention` names its
-    encoder or decoder, the last. `count` candidates end it.
+    encoder or decoder, the last. Of a recurrent model it is shown at one token, unset the last. `count` candidates end
+    it.
     """
     if count < 1:
         raise ConfigError(f"{count} candidates are asked for; ask for at least 1")
     predictor = opened(model, device)[1]
+    if layer_numbers(predictor.model):
+        if head or attention:
+            raise ConfigError("what is shown of a recurrent model is a layer at a token; leave head and attention away")
+        return walk_of_recurrence(predictor, read(predictor, text, second), layer, token, count)
+    if token is not None:
+        raise ConfigError("one token's step is shown of recurrent models, and this is none; leave the token away")
     if not attention_parts(predictor.model):
         if layer is not None or head or attention:
             raise ConfigError(f"{type(predictor.model).__name__} has no layers of heads; leave the choice of one away")
@@ -118,7 +126,7 @@ class _Walker:
         """Numbers with a row for each token that goes through the chosen stack, and a column for each of the width."""
         columns = how.pop("columns", None) or [str(place) for place in range(1, numbers.shape[-1] + 1)]
         rows, found = how.pop("rows", self.rows), numbers.float().cpu().numpy()
-        return of_numbers(title, found, rows, columns, digits=_digits(found), formula=formula, note=note, **how)
+        return of_numbers(title, found, rows, columns, digits=digits_for(found), formula=formula, note=note, **how)
 
     def _tokens(self) -> Section:
         names = {"self": "tokens", "encoder": "what the encoder reads", "decoder": "what the decoder reads"}
@@ -264,12 +272,6 @@ class _Walker:
             formula = f"{_norm_name(stack.norm)}(x)"
             rows.append((self._matrix("normalised", final[-1].gave, formula, LAST_NORM, rows=self.tokens[side]),))
         return Section("All layers", "The length ‖x‖ of each token's vector on its way up.", rows)
-
-
-def _digits(numbers: np.ndarray) -> int:
-    """Two, and more where all numbers are so small that two would show nothing."""
-    largest = np.abs(numbers, where=np.isfinite(numbers), out=np.zeros_like(numbers)).max(initial=0.0)
-    return 2 if largest >= 0.1 or not largest else min(1 - math.floor(math.log10(largest)), 6)
 
 
 def _is_norm(module: nn.Module) -> bool:
