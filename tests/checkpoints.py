@@ -207,7 +207,9 @@ def theirs_of(name: str, **changes) -> nn.Module:
 def tokenizer_of(model):
     """That of a model's family, be it ours or theirs."""
     name = type(model).__name__
-    return MARKED if "Bert" in name else PIECES if name in ("Transformer", "MarianMTModel") else WORDS
+    return (
+        MARKED if "Bert" in name or "Encoder" in name else PIECES if name in ("Transformer", "MarianMTModel") else WORDS
+    )
 
 
 def saved(directory: Path, model: nn.Module, **options) -> Path:

@@ -71,7 +71,10 @@ class FineTuning(Task):
             return cls.on_encoder(cls.load_encoder(Path(asked.pre_trained))[0].config, trained=True)
         if "family" in asked.table and not asked.preset:
             return cls.blank(asked.table)
-        name = asked.preset or SMALLEST
+        return cls.preset(asked.preset or SMALLEST)
+
+    @classmethod
+    def preset(cls, name: str) -> Any:
         found = next((ENCODERS[each][2][name] for each in cls.encoders if name in ENCODERS[each][2]), None)
         if found is None:
             raise ConfigError(f"there is no preset {name} of encoders; there are {', '.join(cls.presets)}")

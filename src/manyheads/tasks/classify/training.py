@@ -58,12 +58,16 @@ class Classification(FineTuning):
             sizes = _load(Path(asked.pre_trained))[0].config
             on = cls.on_decoder if type(sizes) in DECODERS else cls.on_encoder
             return on(sizes, trained=True)
-        if asked.preset in WORD_FAMILIES:
-            return WORD_FAMILIES[asked.preset].recipe(asked.preset)
-        if asked.preset in language.PRESETS:
-            usual = language.TASK.preset(str(asked.preset))
-            return replace(cls.on_decoder(usual.model), data=ExampleData(vocabulary=usual.data.vocabulary))
         return super().sized(asked)
+
+    @classmethod
+    def preset(cls, name: str) -> ClassifyRecipe:
+        if name in WORD_FAMILIES:
+            return WORD_FAMILIES[name].recipe(name)
+        if name in language.PRESETS:
+            usual = language.TASK.preset(name)
+            return replace(cls.on_decoder(usual.model), data=ExampleData(vocabulary=usual.data.vocabulary))
+        return super().preset(name)
 
     @classmethod
     def blank(cls, table: dict[str, Any]) -> ClassifyRecipe:
