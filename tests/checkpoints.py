@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 
@@ -177,10 +178,14 @@ KINDS = {
             ("BertForPreTraining", MaskedBert, lambda **c: MaskedBert(bert(**c), next_sentence=True)),
             (
                 "BertForSequenceClassification",
-                BertClassifier,
-                lambda **c: BertClassifier(Bert(bert(**c)), NAMES, "pair"),
+                EncoderClassifier,
+                lambda **c: EncoderClassifier(Bert(bert(**c)), NAMES, "pair"),
             ),
-            ("BertForTokenClassification", BertTagger, lambda **c: BertTagger(Bert(bert(**c), pooler=False), NAMES)),
+            (
+                "BertForTokenClassification",
+                EncoderTagger,
+                lambda **c: EncoderTagger(Bert(bert(**c), pooler=False), NAMES),
+            ),
             ("BertForQuestionAnswering", BertAnswerer, lambda **c: BertAnswerer(Bert(bert(**c), pooler=False))),
         )
     },
@@ -202,7 +207,9 @@ def theirs_of(name: str, **changes) -> nn.Module:
 def tokenizer_of(model):
     """That of a model's family, be it ours or theirs."""
     name = type(model).__name__
-    return MARKED if "Bert" in name else PIECES if name in ("Transformer", "MarianMTModel") else WORDS
+    return (
+        MARKED if "Bert" in name or "Encoder" in name else PIECES if name in ("Transformer", "MarianMTModel") else WORDS
+    )
 
 
 def saved(directory: Path, model: nn.Module, **options) -> Path:

@@ -14,7 +14,8 @@ from torch.testing import assert_close
 
 from manyheads.core.files import beside
 from manyheads.interop.directory import load_model, save_model
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.prune import prune
@@ -190,9 +191,9 @@ KINDS = {
     "bare": lambda config: Bert(config, pooler=False),
     "words": lambda config: MaskedBert(config),
     "sentences": lambda config: MaskedBert(config, next_sentence=True),
-    "classifier": lambda config: BertClassifier(Bert(config), ("a", "b", "c")),
-    "number": lambda config: BertClassifier(Bert(config)),
-    "tagger": lambda config: BertTagger(Bert(config, pooler=False), ("a", "b", "c")),
+    "classifier": lambda config: EncoderClassifier(Bert(config), ("a", "b", "c")),
+    "number": lambda config: EncoderClassifier(Bert(config)),
+    "tagger": lambda config: EncoderTagger(Bert(config, pooler=False), ("a", "b", "c")),
     "answerer": lambda config: BertAnswerer(Bert(config, pooler=False)),
 }
 
@@ -225,7 +226,7 @@ def differing(one: torch.nn.Module, other: torch.nn.Module) -> set[str]:
 def test_the_encoder_of_any_kind_of_bert_can_be_fine_tuned(folder, encoders, tmp_path, kind):
     flags = ["--model", encoders / kind]
     err = fine_tuned(tmp_path / "run", folder / "text.tsv", *flags, assignments=SETTINGS, steps=1).err
-    (before, old), (after, new) = load_model(encoders / kind), load_model(tmp_path / "run", kinds=(BertClassifier,))
+    (before, old), (after, new) = load_model(encoders / kind), load_model(tmp_path / "run", kinds=(EncoderClassifier,))
     before = getattr(before, "body", before)
     assert (after.names, after.form, after.config) == (("bad", "good"), "text", before.config)
     assert new.encode(["the film"]) == old.encode(["the film"])
@@ -275,8 +276,8 @@ def test_numbers_are_met_and_printed(numbers, tmp_path, preset):
         ("text.tsv --model {lm} --preset gpt2_tiny", "lm has sizes of its own; leave the preset gpt2_tiny or the"),
         ("text.tsv --model {lm} --set model.layers=3", "cannot change"),
         ("text.tsv --model {encoders}/translator", "holds a translator (marian)"),
-        ("text.tsv --model {encoders}/encoder --set fine_tune.auxiliary=0.5", "auxiliary is for gpt and llama"),
-        ("text.tsv --set fine_tune.auxiliary=0.5", "fine_tune.auxiliary is for gpt and llama"),
+        ("text.tsv --model {encoders}/encoder --set fine_tune.auxiliary=0.5", "auxiliary is for language models"),
+        ("text.tsv --set fine_tune.auxiliary=0.5", "fine_tune.auxiliary is for language models"),
         ("text.tsv --valid {folder}/pair.tsv", "of the form pair"),
         ("text.tsv --set model.context=4", "model.context is 4, which leaves no place for a text; raise it"),
         ("text.tsv --set model.context=4 --preset gpt2_tiny", "model.context is 4, which leaves no place for a text"),

@@ -19,9 +19,10 @@ import torch
 
 import manyheads
 from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.classify.data import with_marks
 from manyheads.text.encoder import EncoderTokenizer
@@ -40,12 +41,12 @@ TWO, THREE = ("bad", "good"), ("0", "1", "2")
 ENTITIES, PARTS = ("O", "B-person", "I-person", "B-place", "I-place"), ("NOUN", "VERB", "X")
 SIZES = {"context": 48, "width": 16, "layers": 1, "heads": 2}
 KINDS: dict[str, Callable[[BertConfig], Any]] = {
-    "texts": lambda config: BertClassifier(Bert(config), TWO),
-    "pairs": lambda config: BertClassifier(Bert(config), THREE, "pair"),
-    "choices": lambda config: BertClassifier(Bert(config), (), "choice"),
-    "numbers": lambda config: BertClassifier(Bert(config)),
-    "entities": lambda config: BertTagger(Bert(config, pooler=False), ENTITIES),
-    "parts": lambda config: BertTagger(Bert(config, pooler=False), PARTS),
+    "texts": lambda config: EncoderClassifier(Bert(config), TWO),
+    "pairs": lambda config: EncoderClassifier(Bert(config), THREE, "pair"),
+    "choices": lambda config: EncoderClassifier(Bert(config), (), "choice"),
+    "numbers": lambda config: EncoderClassifier(Bert(config)),
+    "entities": lambda config: EncoderTagger(Bert(config, pooler=False), ENTITIES),
+    "parts": lambda config: EncoderTagger(Bert(config, pooler=False), PARTS),
     "sentences": lambda config: BertEmbedder(Bert(config, pooler=False), "cls"),
     "bert": lambda config: Bert(config),
     "answers": lambda config: BertAnswerer(Bert(config, pooler=False)),

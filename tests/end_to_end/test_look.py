@@ -13,8 +13,9 @@ from helpers import randomised
 from manyheads import LanguageModel, Translator
 from manyheads.interop.directory import load_model, save_model
 from manyheads.look.heads import heads_off
-from manyheads.models.bert import Bert, BertClassifier, BertConfig, MaskedBert
+from manyheads.models.bert import Bert, BertConfig, MaskedBert
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import parameters
 from manyheads.tasks.inside.look import look_inside
@@ -41,7 +42,7 @@ def models(tmp_path_factory) -> dict[str, Path]:
         "gpt": (GPT(GPTConfig(vocabulary=len(language), end=language.end, **sizes)), language),
         "lstm": (RNN(RNNConfig(vocabulary=len(language), end=language.end, width=7, layers=2)), language),
         "masked": (MaskedBert(bert), encoder),
-        "classifier": (BertClassifier(Bert(bert), ("bad", "good")), encoder),
+        "classifier": (EncoderClassifier(Bert(bert), ("bad", "good")), encoder),
     }
     for name, (model, tokenizer) in made.items():
         save_model(folder / name, randomised(model), tokenizer, f"# {name}\n")

@@ -11,9 +11,11 @@ from helpers import SCALINGS, padded_on_a_gpu, positions, randomised
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
+from manyheads.models.birnn import BiRNN, BiRNNConfig
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import DECODERS as SEEN
@@ -30,6 +32,7 @@ PAIRS = RNNTranslatorConfig(vocabulary=23, width=12, layers=2, dropout=0.0)
 LSTM = RNNConfig(vocabulary=23, width=12, layers=2, dropout=0.0, end=1)
 BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
 BERT = replace(BERT, **NO_DROPOUT)
+BILSTM = BiRNNConfig(vocabulary=23, width=12, embedding_width=7, layers=2, dropout=0.0)
 NAMES = ("a", "b", "c", "d", "e")
 UNEVEN = {"heads": 5, "key_width": 6, "value_width": 3}  # heads that do not split the width
 
@@ -148,9 +151,9 @@ HEADS = {
     "body": lambda: Bert(BERT),
     "words": lambda: MaskedBert(BERT),
     "words and sentences": lambda: MaskedBert(BERT, next_sentence=True),
-    "classifier": lambda: BertClassifier(Bert(BERT), NAMES),
-    "number": lambda: BertClassifier(Bert(BERT)),
-    "tagger": lambda: BertTagger(Bert(BERT, pooler=False), NAMES),
+    "classifier": lambda: EncoderClassifier(Bert(BERT), NAMES),
+    "number": lambda: EncoderClassifier(Bert(BERT)),
+    "tagger": lambda: EncoderTagger(Bert(BERT, pooler=False), NAMES),
     "answerer": lambda: BertAnswerer(Bert(BERT, pooler=False)),
     **{f"embedder, {each}": lambda each=each: BertEmbedder(Bert(BERT), each) for each in ("mean", "cls", "max")},
 }
@@ -196,6 +199,14 @@ RECURRENT_TRANSLATORS = {
     for change in (*({"sees": each} for each in SEEN), {"cell": "lstm"}, {"norm": True, "tied": False}, {"layers": 1})
 }
 CLASSIFIERS_RECURRENT = {"LSTM, classifier": (lambda: DecoderClassifier(RNN(LSTM), NAMES), Encoding)}
+ENCODERS_RECURRENT = {
+    **{
+        f"BiRNN, {named(change)}": (lambda each=change: BiRNN(replace(BILSTM, **each)), Encoding)
+        for change in ({"cell": "elman"}, {"cell": "gru"}, {}, {"norm": True}, {"layers": 1, "embedding_width": None})
+    },
+    "BiLSTM, classifier": (lambda: EncoderClassifier(BiRNN(BILSTM), NAMES), Encoding),
+    "BiLSTM, tagger": (lambda: EncoderTagger(BiRNN(BILSTM), NAMES), Encoding),
+}
 
 
 def made(request):
@@ -209,6 +220,7 @@ def of(families: dict):
 
 
 attending = of({**CACHED, **ENCODERS, **CLASSIFIERS})
-family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT, **CLASSIFIERS_RECURRENT, **RECURRENT_TRANSLATORS})
+RECURRENT_MODELS = {**RECURRENT, **RECURRENT_TRANSLATORS, **CLASSIFIERS_RECURRENT, **ENCODERS_RECURRENT}
+family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT_MODELS})
 cached = of({**CACHED, **RECURRENT, **RECURRENT_TRANSLATORS})
 decoder = of(DECODERS)

@@ -9,9 +9,11 @@ import torch
 from helpers import padded_on_a_gpu, positions
 from torch import Tensor
 
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
+from manyheads.models.birnn import BiRNN, BiRNNConfig
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import DECODERS, RNNTranslator, RNNTranslatorConfig
@@ -75,6 +77,7 @@ def tagged() -> SimpleNamespace:
 
 LSTM = RNNConfig(vocabulary=23, width=96, dropout=0.0)
 RECURRENT = RNNTranslatorConfig(vocabulary=23, width=48, dropout=0.05, pad=PAD, start=PAD, end=END)
+BILSTM = BiRNNConfig(vocabulary=23, width=48, layers=1, dropout=0.05)
 LABELS, FOLLOWS = torch.tensor([0, 1, 1, 4, 0, 4, 1, 0, 4, 1]), torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1, 0])
 translating, speaking = partial(translation_loss, batch=pairs()), partial(language_loss, batch=texts())
 labelling = partial(classification_loss, batch=asked(labels=LABELS))
@@ -114,14 +117,18 @@ LEARNERS = {
     },
     "GPT-2, classifier": (lambda: DecoderClassifier(GPT(GPT_2), NAMES), labelling),
     "Llama, number": (lambda: DecoderClassifier(Llama(LLAMA)), counting),
+    "LSTM, classifier": (lambda: DecoderClassifier(RNN(LSTM), NAMES), labelling),
+    "BiLSTM, classifier": (lambda: EncoderClassifier(BiRNN(BILSTM), NAMES), labelling),
+    "BiGRU, number": (lambda: EncoderClassifier(BiRNN(replace(BILSTM, cell="gru"))), counting),
+    "BiLSTM, tagger": (lambda: EncoderTagger(BiRNN(BILSTM), NAMES), partial(tagging_loss, batch=tagged())),
     "BERT, words": (lambda: MaskedBert(BERT), partial(masked_loss, batch=masked(None))),
     "BERT, words and sentences": (
         lambda: MaskedBert(BERT, next_sentence=True),
         partial(masked_loss, batch=masked(FOLLOWS)),
     ),
-    "BERT, classifier": (lambda: BertClassifier(Bert(BERT), NAMES), labelling),
-    "BERT, number": (lambda: BertClassifier(Bert(BERT)), counting),
-    "BERT, tagger": (lambda: BertTagger(Bert(BERT), NAMES), partial(tagging_loss, batch=tagged())),
+    "BERT, classifier": (lambda: EncoderClassifier(Bert(BERT), NAMES), labelling),
+    "BERT, number": (lambda: EncoderClassifier(Bert(BERT)), counting),
+    "BERT, tagger": (lambda: EncoderTagger(Bert(BERT), NAMES), partial(tagging_loss, batch=tagged())),
     "BERT, answerer": (lambda: BertAnswerer(Bert(BERT)), answering),
 }
 
@@ -162,7 +169,7 @@ def chains(seed: int) -> Tensor:
 def chain_loss(model, ids: Tensor):
     """Of the next words, of those of a translation into the same ones, or of what kind of word each is."""
     everything = {"ids": ids, "lengths": torch.full((16,), LENGTH), "target_tokens": ids.numel()}
-    if isinstance(model, BertTagger):
+    if isinstance(model, EncoderTagger):
         return tagging_loss(model, SimpleNamespace(**everything, labels=ids * 7 % 5))
     if isinstance(model, Transformer):
         target = torch.nn.functional.pad(ids, (1, 0), value=PAD)
@@ -177,7 +184,7 @@ PLACED = {
     "GPT-1": lambda **places: GPT(GPTConfig(**OF_CHAINS, context=LENGTH, norm_order="post", **places)),
     "GPT-2": lambda **places: GPT(GPTConfig(**OF_CHAINS, context=LENGTH, **places)),
     "Llama": lambda **places: Llama(LlamaConfig(**OF_CHAINS, context=LENGTH, **places)),
-    "BERT": lambda **places: BertTagger(Bert(BertConfig(**OF_CHAINS, context=LENGTH, **places)), NAMES),
+    "BERT": lambda **places: EncoderTagger(Bert(BertConfig(**OF_CHAINS, context=LENGTH, **places)), NAMES),
 }
 
 
@@ -207,6 +214,7 @@ DROPPING = {
             (GPT, replace(GPT_2, dropout=0.0), ("dropout", "attention_dropout", "inner_dropout")),
             (Llama, LLAMA, ("dropout",)),
             (RNN, LSTM, ("dropout",)),
+            (BiRNN, BILSTM, ("dropout",)),
             (Bert, BERT, ("dropout", "attention_dropout")),
         )
         for where in wheres
@@ -223,7 +231,7 @@ DROPPING |= {
 def test_dropout_acts_in_training_alone(name):
     make, texts = DROPPING[name]
     model, (ids, lengths) = make(), ten_texts()
-    given = (ids, lengths) if isinstance(model, Bert) else (ids,) * texts
+    given = (ids, lengths) if isinstance(model, Bert | BiRNN) else (ids,) * texts
     assert not torch.equal(model(*given), model(*given))
     model.eval()
     assert torch.equal(model(*given), model(*given))

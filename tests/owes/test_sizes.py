@@ -7,16 +7,18 @@ import pytest
 import torch
 
 from manyheads.core.errors import ConfigError
-from manyheads.models import bert, gpt, llama, rnn, transformer
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, MaskedBert
+from manyheads.models import bert, birnn, gpt, llama, rnn, transformer
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
+from manyheads.models.birnn import BiRNN, BiRNNConfig
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
 from manyheads.nn.positions import PositionsConfig
 
 MODELS = {Transformer: transformer.PRESETS, GPT: gpt.PRESETS, Llama: llama.PRESETS, Bert: bert.PRESETS}
-MODELS[RNN] = rnn.PRESETS
+MODELS |= {RNN: rnn.PRESETS, BiRNN: birnn.PRESETS}
 PUBLISHED = {
     GPT: {
         "gpt1": (40_478, 116_534_784),
@@ -49,7 +51,7 @@ ABOUT = {  # within a share of it
 }
 MADE_FOR_LESS = {
     *("transformer_small", "transformer_tiny", "transformer_decoder", "gpt2_tiny", "gpt2_baby"),
-    *("llama_tiny", "llama_baby", *rnn.PRESETS),
+    *("llama_tiny", "llama_baby", *rnn.PRESETS, *birnn.PRESETS),
 }
 
 
@@ -107,7 +109,7 @@ def test_presets_build(model):
             ids = torch.ones(2, 5, dtype=torch.long)
             config = replace(preset(), vocabulary=101, layers=2)
             found = model(config)(*((ids[:, :3], ids) if model is Transformer else (ids,)))
-        assert found.shape == (2, 5, config.width if model is Bert else 101)
+        assert found.shape == (2, 5, config.width if model in (Bert, BiRNN) else 101)
 
 
 def test_berts_heads_are_as_large_as_published_and_share_the_embedding():
@@ -115,7 +117,7 @@ def test_berts_heads_are_as_large_as_published_and_share_the_embedding():
     with torch.device("meta"):
         assert parameters(MaskedBert(config)) == 109_514_298
         assert parameters(MaskedBert(config, next_sentence=True)) == 110_106_428
-        assert parameters(BertClassifier(Bert(config), ("no", "yes"))) == 109_482_240 + 2 * 768 + 2
+        assert parameters(EncoderClassifier(Bert(config), ("no", "yes"))) == 109_482_240 + 2 * 768 + 2
         assert parameters(BertAnswerer(Bert(config, pooler=False))) == 108_893_186
 
 
@@ -136,6 +138,7 @@ CONFIGS = {
     Llama: LlamaConfig(**{**SIZES, "width": 24, "heads": 6}, key_value_heads=2, context=11),
     Bert: BertConfig(**SIZES, context=11),
     RNN: RNNConfig(vocabulary=23, width=12),
+    BiRNN: BiRNNConfig(vocabulary=23, width=12),
 }
 OF_ANY = [
     ({"heads": 5}, r"width \d+ does not split over 5 heads; the nearest that does is \d0"),
@@ -148,6 +151,14 @@ REFUSED = {
         *OF_ANY[1:2],
         *OF_ANY[3:],
         ({"unrolled": 0}, "model.unrolled is 0; it must be at least 1"),
+        ({"cell": "grid"}, "model.cell is 'grid'; it can be elman, gru, lstm"),
+    ],
+    BiRNN: [
+        *OF_ANY[1:2],
+        *OF_ANY[3:],
+        ({"context": 0}, "model.context is 0; it must be at least 1"),
+        ({"embedding_width": 0}, "model.embedding_width is 0; it must be at least 1"),
+        ({"width": 7}, "model.width is 7, which does not split over two directions; take 8"),
         ({"cell": "grid"}, "model.cell is 'grid'; it can be elman, gru, lstm"),
     ],
     Transformer: [
@@ -186,6 +197,7 @@ REFUSED = {
 UNKNOWN = "model.vocabulary is 0; a model needs to know how many tokens there are"
 UNBUILDABLE = {
     RNN: [],
+    BiRNN: [],
     Transformer: [
         ({"activation": "tanhh"}, "tanhh"),
         ({"norm": "batch"}, "no norm is called 'batch'; choose layer or rms"),
@@ -207,7 +219,7 @@ UNBUILDABLE = {
 
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
-    [(model, *row) for model in MODELS for row in (*(OF_ANY if model is not RNN else ()), *REFUSED[model])],
+    [(model, *row) for model in MODELS for row in (*(OF_ANY if model not in (RNN, BiRNN) else ()), *REFUSED[model])],
 )
 def test_sizes_that_cannot_be_are_refused_in_a_sentence(model, change, sentence):
     with pytest.raises(ConfigError, match=sentence) as refused:

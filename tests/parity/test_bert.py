@@ -24,7 +24,8 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.directory import load_embedder, load_encoder, load_model
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertEmbedder, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertEmbedder, MaskedBert
+from manyheads.models.heads import EncoderClassifier
 
 # Theirs here.
 
@@ -87,7 +88,7 @@ def test_one_that_answers_questions_may_point_at_nothing_unless_it_says_otherwis
     ],
 )
 def test_labels_and_what_is_classified_travel(tmp_path, names, form, problem, shown):
-    model = randomised(BertClassifier(ours_of("BertModel"), names, form))
+    model = randomised(EncoderClassifier(ours_of("BertModel"), names, form))
     theirs = opened_by_them("BertForSequenceClassification", saved(tmp_path / "model", model))
     assert (theirs.config.id2label, theirs.config.problem_type) == (shown, problem)
     assert theirs.config.label2id == {name: number for number, name in shown.items()}
@@ -214,13 +215,13 @@ def test_a_head_that_is_missing_is_an_error(tmp_path, name, head):
 
 
 def test_multiple_choice_is_theirs_too_and_gives_the_same_scores(tmp_path):
-    ours = randomised(BertClassifier(ours_of("BertModel"), (), "choice"))
+    ours = randomised(EncoderClassifier(ours_of("BertModel"), (), "choice"))
     theirs = opened_by_them("BertForMultipleChoice", saved(tmp_path / "ours", ours))
     ids = torch.randint(5, len(MARKED), (3, 7))
     with torch.inference_mode():
         assert_close(ours(ids)[:, 0], theirs(ids[None]).logits[0], atol=1e-4, rtol=0)
         assert not torch.allclose(ours(ids)[:, 0], theirs(ids.flip(0)[None]).logits[0], atol=1e-2)
-    again, _ = load_model(saved(tmp_path / "theirs", theirs), kinds=(BertClassifier,))
+    again, _ = load_model(saved(tmp_path / "theirs", theirs), kinds=(EncoderClassifier,))
     assert (again.form, again.names) == ("choice", ())
 
 

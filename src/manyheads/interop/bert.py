@@ -14,7 +14,8 @@ from manyheads.interop.config_json import KEY
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.schema import our_fields, types_of
 from manyheads.interop.weights import read_into, views_by_parts
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.nn.positions import PositionsConfig
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -22,9 +23,9 @@ ARCHITECTURES = {
     "BertModel": Bert,
     "BertForMaskedLM": MaskedBert,
     "BertForPreTraining": MaskedBert,
-    "BertForSequenceClassification": BertClassifier,
-    "BertForMultipleChoice": BertClassifier,
-    "BertForTokenClassification": BertTagger,
+    "BertForSequenceClassification": EncoderClassifier,
+    "BertForMultipleChoice": EncoderClassifier,
+    "BertForTokenClassification": EncoderTagger,
     "BertForQuestionAnswering": BertAnswerer,
 }
 _PREFIX = "bert."
@@ -82,11 +83,11 @@ class BertNames(Foreign):
         if model is MaskedBert:  # some that call themselves BertForMaskedLM can tell what follows as well
             follows = any(name in weights for name in ("cls.seq_relationship.weight", "follows.weight"))
             return MaskedBert(config, next_sentence=follows)
-        if model is BertClassifier:
+        if model is EncoderClassifier:
             choice = "BertForMultipleChoice" in config_json.architectures(table)
-            return BertClassifier(Bert(config), *(((), "choice") if choice else config_json.read_form(table)))
-        if model is BertTagger:
-            return BertTagger(Bert(config, pooler=False), config_json.names_of(table))
+            return EncoderClassifier(Bert(config), *(((), "choice") if choice else config_json.read_form(table)))
+        if model is EncoderTagger:
+            return EncoderTagger(Bert(config, pooler=False), config_json.names_of(table))
         kept = table.get(KEY) or {}
         return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
 
@@ -122,10 +123,10 @@ def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
     architecture = next(name for name, found in ARCHITECTURES.items() if found is saved_as)
     if isinstance(model, MaskedBert) and model.follows is not None:
         architecture = "BertForPreTraining"
-    form = model.form if isinstance(model, BertClassifier) else None
+    form = model.form if isinstance(model, EncoderClassifier) else None
     architecture = "BertForMultipleChoice" if form == "choice" else architecture
     table = {**table, "architectures": [architecture]}
-    if isinstance(model, BertClassifier | BertTagger):
+    if isinstance(model, EncoderClassifier | EncoderTagger):
         return config_json.label_fields(table, model.names, form)
     if isinstance(model, BertAnswerer):
         kept = {"impossible": model.impossible, **({"longest": model.longest} if model.longest else {})}

@@ -28,15 +28,17 @@ from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
-from manyheads.interop.own import OwnClassifier, OwnDecoder, OwnModel
+from manyheads.interop.own import OwnClassifier, OwnDecoder, OwnEncoder, OwnModel
 from manyheads.interop.places import MODEL_FILE, no_model, places_of
 from manyheads.interop.schema import COMMON, check_sizes, check_types, needed, refuse_infinite
 from manyheads.interop.weights import Undrawn, open_weights, own_views, read_into, read_json, write_json
 from manyheads.models.bag import BagClassifier, BagConfig
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
+from manyheads.models.birnn import BiRNN, BiRNNConfig
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.conv import ByteNet, ByteNetConfig, ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.lexicon import LexiconClassifier, LexiconConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
@@ -150,12 +152,21 @@ FAMILIES = (
         kinds={
             Bert: "encoder",
             MaskedBert: "masked language model",
-            BertClassifier: "classifier",
-            BertTagger: "tagger",
+            EncoderClassifier: "classifier",
+            EncoderTagger: "tagger",
             BertAnswerer: "question answerer",
         },
         known_as="BERT",
         own={"model_type": "manyheads-bert", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=BiRNN,
+        config=BiRNNConfig,
+        foreign=OwnEncoder(BiRNN),
+        processor=EncoderTokenizer,
+        kinds={BiRNN: "encoder", EncoderClassifier: "classifier", EncoderTagger: "tagger"},
+        known_as="BiRNN",
+        own={"model_type": "manyheads-birnn", "is_encoder_decoder": False},
     ),
     Family(
         model=BagClassifier,
@@ -176,7 +187,14 @@ FAMILIES = (
         own={"model_type": "manyheads-lexicon", "is_encoder_decoder": False},
     ),
 )
-ENCODERS = tuple(next(family for family in FAMILIES if family.model is Bert).kinds)
+
+
+def kinds_on(*bodies: type) -> tuple[type, ...]:
+    """Every kind of model that stands on one of these bodies."""
+    return tuple(kind for family in FAMILIES if family.model in bodies for kind in family.kinds)
+
+
+ENCODERS = kinds_on(Bert)
 _TRIES = 100  # to read a model that is being replaced again and again
 
 
@@ -283,10 +301,15 @@ def load_model(directory: Path, kinds: tuple[type, ...] | None = None) -> tuple[
     return model.eval(), processor
 
 
-def load_encoder(directory: Path) -> tuple[Bert, EncoderTokenizer]:
-    """The encoder of any BERT's directory, whatever stands on top of it."""
-    model, tokenizer = load_model(directory, kinds=ENCODERS)
-    return getattr(model, "body", model), tokenizer
+def load_encoder(directory: Path, *others: type) -> tuple[Any, EncoderTokenizer]:
+    """The encoder of any BERT's directory, or of one of these others, whatever stands on top of it."""
+    bodies = (Bert, *others)
+    model, tokenizer = load_model(directory, kinds=kinds_on(*bodies))
+    body = getattr(model, "body", model)
+    if type(body) not in bodies:  # a head tells nothing of the encoder that it stands on
+        asked = _listed(family.known_as for family in FAMILIES if family.model in bodies)
+        raise CheckpointError(f"{directory} holds the encoder {type(body).__name__}; {asked} is asked for here")
+    return body, tokenizer
 
 
 @_of_one_model

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from manyheads.interop.config_json import label_fields, read_form, refuse_more_tokens
+from manyheads.interop.config_json import architectures, label_fields, names_of, read_form, refuse_more_tokens
 from manyheads.interop.foreign import Decoder, Foreign
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 
 
 class OwnModel(Foreign):
@@ -54,6 +55,30 @@ class OwnClassifier(OwnModel):
 
     def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]:
         return label_fields({**table, "architectures": [self.model.__name__]}, model.names, model.form)
+
+
+class OwnEncoder(OwnModel):
+    """An encoder, or a model with a head on it, which the name of its architecture ends with."""
+
+    HEADS: ClassVar = {"ForSequenceClassification": EncoderClassifier, "ForTokenClassification": EncoderTagger}
+
+    def kind(self, table: dict[str, Any]) -> type:
+        named = architectures(table)
+        return next((kind for end, kind in self.HEADS.items() if any(name.endswith(end) for name in named)), self.model)
+
+    def build(self, table: dict[str, Any], config: Any, weights: Mapping[str, Tensor], processor: Any, /) -> Any:
+        refuse_more_tokens(processor, config)
+        body, kind = self.model(config), self.kind(table)
+        if kind is EncoderClassifier:
+            return EncoderClassifier(body, *read_form(table))
+        return EncoderTagger(body, names_of(table)) if kind is EncoderTagger else body
+
+    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]:
+        end = next((end for end, kind in self.HEADS.items() if type(model) is kind), None)
+        if end is None:
+            return table
+        table = {**table, "architectures": [self.model.__name__ + end]}
+        return label_fields(table, model.names, getattr(model, "form", None))
 
 
 class OwnDecoder(Decoder):

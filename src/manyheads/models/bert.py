@@ -1,15 +1,18 @@
 """The encoder alone: BERT (Devlin et al. 2019), and what stands on top of it for each of its jobs.
 
 Take the Transformer's encoder, let every token look both ways, and train it to guess words that were masked: what it
-then knows of each token serves any job with one more layer. Six models follow, each a few lines over the one encoder:
+then knows of each token serves any job with one more layer. Six models, each a few lines over the one encoder:
 
   Bert            a vector for each token             BertModel
   MaskedBert      which word was masked, and          BertForMaskedLM,
                   whether one text follows another    BertForPreTraining
-  BertClassifier  a label, or a number, for a text    BertForSequenceClassification
-  BertTagger      a label for each token              BertForTokenClassification
   BertAnswerer    where an answer begins and ends     BertForQuestionAnswering
   BertEmbedder    one vector for a text               a sentence-transformers directory
+
+and in models/heads.py, since they stand on any encoder:
+
+  EncoderClassifier  a label, or a number, for a text  BertForSequenceClassification
+  EncoderTagger      a label for each token            BertForTokenClassification
 
 Everything here is [batch, positions, width]; ids are [batch, positions]; `lengths`, [batch], says how many of a row's
 ids are real: the padding behind them is never looked at, and on a CPU not even computed.
@@ -168,8 +171,8 @@ class Bert(nn.Module):
         ended = (ids == self.config.separator).long()
         return (ended.cumsum(dim=1) - ended).clamp(max=self.config.segments - 1)
 
-    def pooled(self, states: Tensor) -> Tensor:
-        """[batch, width]: the first token's vector once more through a layer."""
+    def pooled(self, states: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """[batch, width]: the first token's vector once more through a layer, however long the row is."""
         assert self.pooler is not None
         return torch.tanh(self.pooler(states[:, 0]))
 
@@ -202,38 +205,6 @@ class MaskedBert(nn.Module):
         """[batch, 2]: logits of the second text being the true continuation, and of its being from elsewhere."""
         assert self.follows is not None
         return self.follows(self.body.pooled(states))
-
-
-class BertClassifier(nn.Module):
-    """The pooled vector of a text, or of two, through one linear layer: [batch, labels].
-
-    There is a number for each of the labels' `names`; without names there is one: the number that a text is given, or
-    of the form "choice" the score of a candidate among those it is compared with.
-    """
-
-    def __init__(self, body: Bert, names: tuple[str, ...] = (), form: str = "text"):
-        super().__init__()
-        self.body, self.names, self.form, self.config = body, names, form, body.config
-        self.dropout = nn.Dropout(body.config.dropout)
-        self.score = Linear(body.config.width, len(names) or 1)
-        reset(self.score)
-
-    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        return self.score(self.dropout(self.body.pooled(self.body(ids, lengths, segments))))
-
-
-class BertTagger(nn.Module):
-    """Each token's vector through one linear layer: [batch, positions, labels]."""
-
-    def __init__(self, body: Bert, names: tuple[str, ...]):
-        super().__init__()
-        self.body, self.names, self.config = body, names, body.config
-        self.dropout = nn.Dropout(body.config.dropout)
-        self.score = Linear(body.config.width, len(names))
-        reset(self.score)
-
-    def forward(self, ids: Tensor, lengths: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        return self.score(self.dropout(self.body(ids, lengths, segments)))
 
 
 class BertAnswerer(nn.Module):

@@ -184,7 +184,8 @@ class DotAttention(MultiHeadAttention):
     def _memory_keys(self, x: Tensor, memory: Tensor, mask: Tensor | None, cache: Any):
         # Rows that share a memory, beams, become more queries of it, as in every attention.
         q, h = x.reshape(memory.shape[0], 1, -1, x.shape[-1]), memory[:, None]
-        return q, h, h, {"mask": mask, "scale": 1.0}
+        options: dict[str, Any] = {"mask": mask, "scale": 1.0}
+        return q, h, h, options
 
 
 class AdditiveAttention(DotAttention):
@@ -201,8 +202,8 @@ class AdditiveAttention(DotAttention):
         scores = (torch.tanh(queries + keys) @ self.score)[:, None]
         if mask is not None:  # every source has a word, so that nobody need ask whether there is any to look at
             scores = scores.masked_fill(~mask, -torch.inf)
-        nothing = h.new_zeros(1)
-        return nothing.expand(*scores.shape[:3], 1), nothing.expand(*h.shape[:3], 1), h, {"bias": scores}
+        nothing, options = h.new_zeros(1), {"bias": scores}
+        return nothing.expand(*scores.shape[:3], 1), nothing.expand(*h.shape[:3], 1), h, options
 
 
 def last_states(states: Tensor, mask: Tensor | None, rows: int) -> Tensor:

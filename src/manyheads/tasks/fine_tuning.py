@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +16,24 @@ from manyheads.data.examples import example_batches
 from manyheads.data.ragged import Store
 from manyheads.interop.config_json import removed_heads
 from manyheads.interop.directory import load_encoder
-from manyheads.models.bert import PRESETS, Bert, BertConfig
-from manyheads.tasks.task import Asked, Task
+from manyheads.models import bert, birnn
+from manyheads.models.bert import Bert, BertConfig
+from manyheads.models.birnn import BiRNN, BiRNNConfig
+from manyheads.tasks.task import Asked, Task, refuse_other_family
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import label_loss
 
+SMALLEST = "bert_tiny"
 UNSET = 2**53  # steps that nobody asked for
 LARGE = 384  # the width from which on a pre-trained encoder is fine-tuned as gently as published
+ENCODERS: dict[str, tuple[Any, Any, dict[str, Callable[[], Any]]]] = {
+    "bert": (Bert, BertConfig, bert.PRESETS),
+    "birnn": (BiRNN, BiRNNConfig, birnn.PRESETS),
+}
+"""The families of encoders: their models, sizes and presets."""
+RECURRENT = ("rnn", "birnn")
+RECURRENT_EPOCHS, RECURRENT_RATE = 10, 2e-3  # of untrained recurrent models, which have everything to learn
 
 
 class FineTuning(Task):
@@ -34,10 +44,20 @@ class FineTuning(Task):
 
     Processor = EncoderTokenizer
     network = Bert
-    presets = tuple(PRESETS)
+    encoders: ClassVar[tuple[str, ...]] = ("bert",)
+    """The families that it can stand on; where there are several, its recipe names one."""
+    presets = tuple(bert.PRESETS)
     from_processor = ("vocabulary", "separator")
     pooler = False
     """Whether what stands on top reads the encoder's pooler."""
+
+    def __init__(self, recipe: Any):
+        super().__init__(recipe)
+        self.family = getattr(recipe, "family", "bert")
+        self.encoder, self.recurrent = self.family in ENCODERS, self.family in RECURRENT
+        if self.encoder:
+            self.network = ENCODERS[self.family][0]
+        self.from_processor = tuple(name for name in self.from_processor if hasattr(recipe.model, name))
 
     @classmethod
     def begin(cls, asked: Asked) -> Any:
@@ -48,11 +68,37 @@ class FineTuning(Task):
     def sized(cls, asked: Asked) -> Any:
         """A recipe with the sizes of a pre-trained model or of a preset."""
         if asked.pre_trained:
-            # What ends a text follows from the tokenizer.
-            return cls.Recipe(model=replace(load_encoder(Path(asked.pre_trained))[0].config, separator=None))
-        if asked.preset and asked.preset not in PRESETS:
-            raise ConfigError(f"there is no preset {asked.preset} of encoders; there are {', '.join(PRESETS)}")
-        return cls.Recipe(model=PRESETS[asked.preset or "bert_tiny"]())
+            return cls.on_encoder(cls.load_encoder(Path(asked.pre_trained))[0].config, trained=True)
+        if "family" in asked.table and not asked.preset:
+            return cls.blank(asked.table)
+        return cls.preset(asked.preset or SMALLEST)
+
+    @classmethod
+    def preset(cls, name: str) -> Any:
+        found = next((ENCODERS[each][2][name] for each in cls.encoders if name in ENCODERS[each][2]), None)
+        if found is None:
+            raise ConfigError(f"there is no preset {name} of encoders; there are {', '.join(cls.presets)}")
+        return cls.on_encoder(found())
+
+    @classmethod
+    def blank(cls, table: dict[str, Any]) -> Any:
+        family = str(table.get("family", "bert"))
+        if family not in cls.encoders:
+            refuse_other_family(family, None, dict.fromkeys(cls.encoders, ""))
+        return cls.on_encoder(ENCODERS[family][1]())
+
+    @classmethod
+    def on_encoder(cls, sizes: Any, *, trained: bool = False) -> Any:
+        """The recipe with an encoder of these sizes."""
+        if hasattr(sizes, "separator"):  # what ends a text follows from the tokenizer
+            sizes = replace(sizes, separator=None)
+        if len(cls.encoders) == 1:
+            return cls.Recipe(model=sizes)
+        family = next(name for name in cls.encoders if type(sizes) is ENCODERS[name][1])
+        recipe = cls.Recipe(family=family, model=sizes)
+        if family not in RECURRENT or trained:
+            return recipe
+        return replace(recipe, fine_tune=replace(recipe.fine_tune, epochs=RECURRENT_EPOCHS))
 
     @classmethod
     def complete(cls, begun: Any, change: Callable[[Any], Any], asked: Asked) -> Any:
@@ -94,6 +140,8 @@ class FineTuning(Task):
         """The learning rate's peak: gentle with what is pre-trained and large, high where only a head learns."""
         if self.recipe.fine_tune.freeze:
             return 1e-3
+        if self.recurrent:
+            return RECURRENT_RATE
         return 5e-5 if self.recipe.fine_tune.model and self.recipe.model.width >= LARGE else 3e-4
 
     def check(self) -> None:
@@ -113,7 +161,12 @@ class FineTuning(Task):
 
     def load_body(self, path: Path) -> tuple[Any, Any]:
         """A pre-trained model without what stands on top of it, and its processor."""
-        return load_encoder(path)
+        return self.load_encoder(path)
+
+    @classmethod
+    def load_encoder(cls, path: Path) -> tuple[Any, EncoderTokenizer]:
+        """A pre-trained encoder of a family that it can stand on."""
+        return load_encoder(path, *(ENCODERS[name][0] for name in cls.encoders))
 
     def train_processor(self, examples: Any) -> Any:
         data = self.recipe.data
@@ -139,11 +192,10 @@ class FineTuning(Task):
 
     def body(self, pre_trained: Any) -> nn.Module:
         """The model under what stands on top, with the weights of a pre-trained one where there is one."""
-        config: BertConfig = self.recipe.model
-        vocabulary = max(config.vocabulary, len(self.processor))
-        body = Bert(replace(config, vocabulary=vocabulary, separator=self.processor.separator), pooler=self.pooler)
+        sizes = replace(self.sizes(), vocabulary=max(self.recipe.model.vocabulary, len(self.processor)))
+        body = Bert(sizes, pooler=self.pooler) if self.network is Bert else self.network(sizes)
         if pre_trained is not None:
-            if self.pooler and pre_trained.pooler is None:
+            if isinstance(body, Bert) and self.pooler and pre_trained.pooler is None:
                 say("the pre-trained model has no pooler; this one begins untrained")
             body.load_state_dict(pre_trained.state_dict(), strict=False)  # either may have a pooler of its own
         return body
@@ -175,6 +227,11 @@ class FineTuning(Task):
     def correlations(self, predicted: Tensor, truth: Tensor) -> dict[str, float]:
         """How numbers follow those in truth, in percent."""
         raise NotImplementedError
+
+
+def presets_of(families: Iterable[str]) -> tuple[str, ...]:
+    """The names of all presets of these families of encoders."""
+    return tuple(name for family in families for name in ENCODERS[family][2])
 
 
 def refuse_smoothing(train: TrainConfig, what: str) -> None:

@@ -6,9 +6,10 @@ import pytest
 from helpers import encoder_tokenizer, language_tokenizer, translation_tokenizer, unsealed
 
 from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 
@@ -30,8 +31,8 @@ def directories(tmp_path_factory):
         "classifier": (DecoderClassifier(GPT(GPTConfig(**sizes, context=7)), ("no", "yes")), words),
         "encoder": (Bert(bert), marked),
         "masked": (MaskedBert(bert), marked),
-        "bert classifier": (BertClassifier(Bert(bert), ("no", "yes")), marked),
-        "tagger": (BertTagger(Bert(bert, pooler=False), ("no", "yes")), marked),
+        "bert classifier": (EncoderClassifier(Bert(bert), ("no", "yes")), marked),
+        "tagger": (EncoderTagger(Bert(bert, pooler=False), ("no", "yes")), marked),
         "answerer": (BertAnswerer(Bert(bert, pooler=False)), marked),
         "embedder": (BertEmbedder(Bert(bert, pooler=False)), marked),
     }

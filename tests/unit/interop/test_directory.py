@@ -16,9 +16,10 @@ from manyheads.core.checksums import CHECKSUMS
 from manyheads.core.errors import CheckpointError, ManyheadsError
 from manyheads.interop.directory import ENCODERS, FAMILIES, Family, load_model, save_model
 from manyheads.interop.weights import Undrawn, own_views, read_into
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama
 from manyheads.models.transformer import Transformer
 from manyheads.text.encoder import EncoderTokenizer
@@ -27,7 +28,7 @@ from manyheads.text.tokenizer import Tokenizer
 
 LANGUAGE = (GPT, Llama)
 DECODERS = (DecoderClassifier,)
-CLASSIFIERS = (DecoderClassifier, BertClassifier)
+CLASSIFIERS = (DecoderClassifier, EncoderClassifier)
 NAMES = ["translator", "gpt", "llama", "own", "classifier", "encoder", "tagger"]
 MODELS = ("translator", "gpt", "llama", "own", "classifier", "encoder", "masked", "tagger")
 ENCODING = ("encoder", "masked", "bert classifier", "tagger", "answerer")
@@ -43,8 +44,8 @@ ENCODING = ("encoder", "masked", "bert classifier", "tagger", "answerer")
         ("classifier", DECODERS),
         ("classifier", CLASSIFIERS),
         ("encoder", ENCODERS),
-        ("tagger", (BertTagger,)),
-        ("tagger", (BertClassifier, BertTagger)),
+        ("tagger", (EncoderTagger,)),
+        ("tagger", (EncoderClassifier, EncoderTagger)),
     ],
 )
 def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
@@ -64,15 +65,15 @@ def test_what_was_asked_for_opens_ready_to_use(directories, name, kinds):
         ("gpt", (Transformer,), "a language model (gpt2); a translator (Marian) is asked for here"),
         ("own", (Llama,), "a language model (manyheads-gpt); a language model (Llama) is asked for here"),
         ("classifier", LANGUAGE, "a classifier (gpt2); a language model (GPT-2, GPT-1, Llama) is asked for here"),
-        ("llama", DECODERS, "a language model (llama); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet) is asked"),
+        ("llama", DECODERS, "a language model (llama); a classifier (GPT-2, GPT-1, Llama, "),
         ("translator", (GPT, *DECODERS), "a translator (marian); a language model (GPT-2, GPT-1) or a classifier ("),
         ("tagger", LANGUAGE, "a tagger (bert); a language model (GPT-2, GPT-1, Llama) is asked for here"),
-        ("tagger", CLASSIFIERS, "a tagger (bert); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet, BERT) is"),
-        ("gpt", CLASSIFIERS, "a language model (gpt2); a classifier (GPT-2, GPT-1, Llama, RNN, ByteNet, BERT) is"),
-        ("gpt", (BertTagger,), "a language model (gpt2); a tagger (BERT) is asked for here"),
+        ("tagger", CLASSIFIERS, "a tagger (bert); a classifier (GPT-2, GPT-1, Llama, "),
+        ("gpt", CLASSIFIERS, "a language model (gpt2); a classifier (GPT-2, GPT-1, Llama, "),
+        ("gpt", (EncoderTagger,), "a language model (gpt2); a tagger (BERT"),
         ("encoder", (GPT,), "an encoder (bert); a language model (GPT-2, GPT-1) is asked for here"),
-        ("masked", (BertTagger,), "a masked language model (bert); a tagger (BERT) is asked for here"),
-        ("answerer", (BertTagger,), "a question answerer (bert); a tagger (BERT) is asked"),
+        ("masked", (EncoderTagger,), "a masked language model (bert); a tagger (BERT"),
+        ("answerer", (EncoderTagger,), "a question answerer (bert); a tagger (BERT"),
         ("bert classifier", (MaskedBert, GPT), "a classifier (bert); a language model (GPT-2, GPT-1) or"),
         ("gpt", ENCODERS, "a language model (gpt2); an encoder (BERT)"),
     ],
@@ -89,12 +90,12 @@ def test_an_unknown_type_is_told_the_known_ones(copied):
     for kinds, sentence in {
         (Transformer,): "type t5; translators are of type marian or manyheads-transformer",
         LANGUAGE: "language models are of type gpt2, openai-gpt, manyheads-gpt, llama or manyheads-llama",
-        ENCODERS: "models are of type bert or manyheads-bert",
+        ENCODERS: "models are of type bert, manyheads-bert",
         (Bert,): "holds a model of type t5; encoders are of type bert",
-        (BertClassifier,): "classifiers are of type bert",
+        (EncoderClassifier,): "classifiers are of type bert",
         (BertAnswerer,): "question answerers are of type bert",
-        (GPT, BertTagger): "models are of type gpt2, openai-gpt, manyheads-gpt, bert or manyheads-bert",
-        None: "models are of type marian, .*, manyheads-conv, .*, manyheads-bert, .* or manyheads-lexicon",
+        (GPT, EncoderTagger): "models are of type gpt2, openai-gpt, manyheads-gpt, bert",
+        None: "models are of type marian, .*manyheads-gpt, .*bert, .* or manyheads-",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
             load_model(directory, kinds)

@@ -14,8 +14,9 @@ from manyheads.generate.prompts import PromptSteps
 from manyheads.generate.steps import CachedSteps, SpecialIds
 from manyheads.look.record import recorded_attention
 from manyheads.look.residuals import lens, reader, recorded_residuals, residual_norms
-from manyheads.models.bert import Bert, BertClassifier, MaskedBert
+from manyheads.models.bert import Bert, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.heads import EncoderClassifier
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 
@@ -32,7 +33,7 @@ MODELS = {
 }
 WORDLESS = {
     "bert": spread_bert,
-    "bert's labels": lambda: spread_bert(lambda config: BertClassifier(Bert(config), ("good", "bad"))),
+    "bert's labels": lambda: spread_bert(lambda config: EncoderClassifier(Bert(config), ("good", "bad"))),
     "a decoder's labels": lambda: DecoderClassifier(spread_gpt(), ("good", "bad")),
 }
 

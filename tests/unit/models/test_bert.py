@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.nn.layers import TokenEmbedding
 from manyheads.nn.positions import KINDS
 from manyheads.train.objectives import masked_loss
@@ -42,9 +43,9 @@ def built(config: BertConfig = SMALL) -> Bert:
 HEADS = {
     "words": lambda: MaskedBert(SMALL),
     "sentences": lambda: MaskedBert(SMALL, next_sentence=True),
-    "classifier": lambda: BertClassifier(Bert(SMALL), ("a", "b", "c", "d", "e")),
-    "number": lambda: BertClassifier(Bert(SMALL)),
-    "tagger": lambda: BertTagger(Bert(SMALL, pooler=False), ("a", "b", "c", "d", "e")),
+    "classifier": lambda: EncoderClassifier(Bert(SMALL), ("a", "b", "c", "d", "e")),
+    "number": lambda: EncoderClassifier(Bert(SMALL)),
+    "tagger": lambda: EncoderTagger(Bert(SMALL, pooler=False), ("a", "b", "c", "d", "e")),
     "answerer": lambda: BertAnswerer(Bert(SMALL, pooler=False)),
 }
 every_head = pytest.mark.parametrize("head", HEADS)
@@ -209,7 +210,12 @@ def test_weights_begin_small_and_biases_at_zero(head):
 def test_a_head_leaves_its_body_as_it_was():
     body = built()
     before = {name: tensor.clone() for name, tensor in body.state_dict().items()}
-    for made in (BertClassifier(body, ("a", "b")), BertTagger(body, ("a",)), BertAnswerer(body), BertEmbedder(body)):
+    for made in (
+        EncoderClassifier(body, ("a", "b")),
+        EncoderTagger(body, ("a",)),
+        BertAnswerer(body),
+        BertEmbedder(body),
+    ):
         assert made.body is body
         assert made.config is body.config
         assert all(torch.equal(tensor, before[name]) for name, tensor in body.state_dict().items())
@@ -217,7 +223,7 @@ def test_a_head_leaves_its_body_as_it_was():
 
 def test_dropout_stands_before_a_head_too():
     body = built(replace(SMALL, dropout=0.3)).eval()
-    for model in (BertClassifier(body, ("a", "b")), BertTagger(body, ("a", "b"))):
+    for model in (EncoderClassifier(body, ("a", "b")), EncoderTagger(body, ("a", "b"))):
         model.dropout.train()
         body.eval()
         assert not torch.equal(model(IDS, LENGTHS), model(IDS, LENGTHS))

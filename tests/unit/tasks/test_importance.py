@@ -14,7 +14,7 @@ from manyheads.core import log
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.interop.directory import load_model
 from manyheads.look.heads import attentions, heads_off
-from manyheads.models.bert import BertTagger
+from manyheads.models.heads import EncoderTagger
 from manyheads.ops.attention import sdpa
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.importance import (
@@ -46,7 +46,7 @@ every_model = pytest.mark.parametrize("name", SCORED)
 def models(tmp_path_factory) -> dict[str, Path]:
     """Each with a head of its last layer whose output nothing reads."""
     folder, found = tmp_path_factory.mktemp("models"), {}
-    special = {"tagger": BertTagger(bert(pooler=False), ("O", "B-X")), "translator": transformer(decoder_layers=2)}
+    special = {"tagger": EncoderTagger(bert(pooler=False), ("O", "B-X")), "translator": transformer(decoder_layers=2)}
     for name in SCORED:
         model = made(special.get(name, name), scale=0.4)
         module = attentions(model)[-1].module

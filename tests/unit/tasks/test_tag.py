@@ -12,7 +12,8 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batch
 from manyheads.data.examples import NOTHING, by_sentence
 from manyheads.data.readers.columns import TaggedSentence
-from manyheads.models.bert import Bert, BertConfig, BertTagger
+from manyheads.models.bert import Bert, BertConfig
+from manyheads.models.heads import EncoderTagger
 from manyheads.tasks.tag.data import Windowing, least_windows, read_all, spans
 from manyheads.tasks.tag.recipe import TagData
 from manyheads.tasks.tag.use import Tagger, score_tags
@@ -32,7 +33,7 @@ def tokenizer() -> EncoderTokenizer:
 
 def tagger(tokenizer: EncoderTokenizer, context=19) -> Tagger:
     sizes = {"vocabulary": len(tokenizer), "context": context, "separator": tokenizer.separator, **SIZES}
-    return Tagger(randomised(BertTagger(Bert(BertConfig(**sizes), pooler=False), NAMES)), tokenizer)
+    return Tagger(randomised(EncoderTagger(Bert(BertConfig(**sizes), pooler=False), NAMES)), tokenizer)
 
 
 # Files

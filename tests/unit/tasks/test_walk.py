@@ -13,8 +13,9 @@ from manyheads.core.errors import ManyheadsError
 from manyheads.look.grid import Grid
 from manyheads.look.heads import attentions
 from manyheads.look.trace import followed
-from manyheads.models.bert import BertClassifier, BertEmbedder
+from manyheads.models.bert import BertEmbedder
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.heads import EncoderClassifier
 from manyheads.models.llama import Llama
 from manyheads.nn.positions import KINDS
 from manyheads.tasks.classify.use import Classifier
@@ -270,12 +271,12 @@ def test_a_filler_ends_with_its_guesses():
 )
 def test_classifiers_end_with_their_labels(form, texts):
     for task in (
-        Classifier(made(BertClassifier(bert(), NAMES, form)), ENCODER),
+        Classifier(made(EncoderClassifier(bert(), NAMES, form)), ENCODER),
         Classifier(made(DecoderClassifier(gpt(), NAMES, form)), LANGUAGE),
     ):
         expected = task.probabilities([tuple(texts) if len(texts) > 1 else texts[0]])[0]
         found = last(walk_through(task, *texts))
-        assert found.formula == ("tanh(x W_p + b_p) W + b" if isinstance(task.model, BertClassifier) else "x W")
+        assert found.formula == ("tanh(x W_p + b_p) W + b" if isinstance(task.model, EncoderClassifier) else "x W")
         assert found.rows == list(NAMES)
         assert [cells[1] for cells in found.cells] == [f"{chance:.4f}" for chance in expected.tolist()]
     numbers = ready("of numbers")

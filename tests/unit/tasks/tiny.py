@@ -9,9 +9,10 @@ from helpers import encoder_tokenizer, language_tokenizer, randomised, translati
 from torch import nn
 
 from manyheads.interop.directory import save_model
-from manyheads.models.bert import Bert, BertAnswerer, BertClassifier, BertConfig, BertEmbedder, BertTagger, MaskedBert
+from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.answer.use import Answerer
@@ -57,12 +58,12 @@ MAKERS: dict[str, Callable[..., nn.Module]] = {
     "llama": llama,
     "encoder": bert,
     "masked": lambda **changes: MaskedBert(bert_config(**changes)),
-    "classifier": lambda **changes: BertClassifier(bert(**changes), NAMES),
-    "of pairs": lambda **changes: BertClassifier(bert(**changes), NAMES, "pair"),
-    "of numbers": lambda **changes: BertClassifier(bert(**changes), (), "pair"),
-    "of choices": lambda **changes: BertClassifier(bert(**changes), (), "choice"),
+    "classifier": lambda **changes: EncoderClassifier(bert(**changes), NAMES),
+    "of pairs": lambda **changes: EncoderClassifier(bert(**changes), NAMES, "pair"),
+    "of numbers": lambda **changes: EncoderClassifier(bert(**changes), (), "pair"),
+    "of choices": lambda **changes: EncoderClassifier(bert(**changes), (), "choice"),
     "decoder's classifier": lambda **changes: DecoderClassifier(gpt(**changes), NAMES),
-    "tagger": lambda **changes: BertTagger(bert(pooler=False, **changes), NAMES),
+    "tagger": lambda **changes: EncoderTagger(bert(pooler=False, **changes), NAMES),
     "answerer": lambda **changes: BertAnswerer(bert(pooler=False, **changes)),
     "embedder": lambda **changes: BertEmbedder(bert(pooler=False, **changes), longest=29),
 }

@@ -6,15 +6,11 @@ from pathlib import Path
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
+from manyheads.tasks.language.recipe import FAMILIES as DECODERS
 from manyheads.tasks.task import File, Files, FineTune, FineTuningRecipe, refuse_below, refuse_other_family
 
-FAMILIES = {
-    "gpt": "GPTConfig",
-    "llama": "LlamaConfig",
-    "bert": "BertConfig",
-    "bag": "BagConfig",
-    "lexicon": "LexiconConfig",
-}
+ENCODERS = {"bert": "BertConfig", "birnn": "BiRNNConfig"}
+FAMILIES = {**DECODERS, **ENCODERS, "bag": "BagConfig", "lexicon": "LexiconConfig"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +58,17 @@ class ClassifyFineTune(FineTune):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyRecipe(FineTuningRecipe):
-    """Train a classifier of texts, pairs of texts or multiple choice: BERT, GPT, Llama, a bag of words or a lexicon."""
+    """Train a classifier of texts, pairs of texts or multiple choice: any encoder or language model, or words alone."""
 
     presets = (
-        "bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large, bag, lexicon, or any that train "
-        "language has, where no --model is given"
+        "bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large, bilstm_tiny, bilstm, bag, lexicon, or "
+        "any that train language has, where no --model is given"
     )
     try_next = "manyheads classify {out} < in.txt"
 
     task: str = "classify"
     family: str = "bert"
-    """Which model: bert, gpt, llama, bag or lexicon."""
+    """Which model: bert, birnn, gpt, llama, rnn, bytenet, bag or lexicon."""
     data: ExampleData = field(default_factory=ExampleData)
     fine_tune: ClassifyFineTune = field(default_factory=ClassifyFineTune)
 

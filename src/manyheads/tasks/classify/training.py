@@ -10,17 +10,14 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.examples import Example
-from manyheads.interop.directory import ENCODERS, load_model
-from manyheads.models import bert
-from manyheads.models.bert import Bert, BertClassifier, BertConfig
+from manyheads.interop.directory import kinds_on, load_model
 from manyheads.models.classifier import DecoderClassifier
-from manyheads.models.gpt import GPT, GPTConfig
-from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.heads import EncoderClassifier
 from manyheads.tasks.card import model_card
 from manyheads.tasks.classify.data import read_all, store_examples, with_marks
 from manyheads.tasks.classify.recipe import FAMILIES, ClassifyFineTune, ClassifyRecipe, ExampleData
 from manyheads.tasks.classify.words import WORD_FAMILIES
-from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.fine_tuning import ENCODERS, RECURRENT, RECURRENT_EPOCHS, RECURRENT_RATE, FineTuning, presets_of
 from manyheads.tasks.labelled import Split, Wrapping
 from manyheads.tasks.language import training as language
 from manyheads.tasks.task import Asked, refuse_other_family
@@ -32,58 +29,68 @@ from manyheads.train.objectives import Loss, classification_loss, compared
 
 LARGE = 512  # the width from which on a pre-trained decoder is fine-tuned as gently as published
 SHORTEST = 5  # tokens that hold two texts and the marks around them
+DECODERS = {sizes: name for name, (_, sizes) in language.MODELS.items()}
 WORDS = {name: (family.network, family.sizes) for name, family in WORD_FAMILIES.items()}
-MODELS = {**language.MODELS, "bert": (Bert, BertConfig), **WORDS}
-PRESETS = (*bert.PRESETS, *language.PRESETS, *WORD_FAMILIES)
-SMALLEST = "bert_tiny"
+MODELS = {**language.MODELS, **{name: found[:2] for name, found in ENCODERS.items()}, **WORDS}
+
+OPENED_ELSEWHERE = """ and, where `config.json` says bert, gpt2, openai-gpt
+or llama, transformers' `AutoModelForSequenceClassification`"""
 
 
 class Classification(FineTuning):
     """From labelled texts to a classifier."""
 
     Recipe = ClassifyRecipe
-    presets = PRESETS
+    encoders = tuple(ENCODERS)
+    presets = (*presets_of(encoders), *language.PRESETS, *WORD_FAMILIES)
+    from_processor = ("vocabulary", "separator", "end")
     pooler = True
 
     def __init__(self, recipe: ClassifyRecipe):
         super().__init__(recipe)
-        self.encoder, self.network = recipe.family == "bert", MODELS[recipe.family][0]
-        self.words = WORD_FAMILIES.get(recipe.family)
+        self.network, self.words = MODELS[recipe.family][0], WORD_FAMILIES.get(recipe.family)
         self.Processor = WordTokenizer if self.words else EncoderTokenizer if self.encoder else LanguageTokenizer
-        self.from_processor = ("vocabulary", *(() if self.words else ("separator" if self.encoder else "end",)))
         self.metrics = ("pearson", "loss") if recipe.data.regression else ("accuracy", "loss")
 
     @classmethod
     def sized(cls, asked: Asked) -> ClassifyRecipe:
         if asked.pre_trained:
-            body = _load(Path(asked.pre_trained))[0]
-            if isinstance(body, Bert):
-                return _encoder(replace(body.config, separator=None))
-            family = next(name for name, (kind, _) in MODELS.items() if isinstance(body, kind))
-            return ClassifyRecipe(family=family, model=body.config)
-        if "family" in asked.table and not asked.preset:
-            return cls.blank(asked.table)
-        name = asked.preset or SMALLEST
-        if name in bert.PRESETS:
-            return _encoder(bert.PRESETS[name]())
+            sizes = _load(Path(asked.pre_trained))[0].config
+            on = cls.on_decoder if type(sizes) in DECODERS else cls.on_encoder
+            return on(sizes, trained=True)
+        return super().sized(asked)
+
+    @classmethod
+    def preset(cls, name: str) -> ClassifyRecipe:
         if name in WORD_FAMILIES:
             return WORD_FAMILIES[name].recipe(name)
-        if name not in language.PRESETS:
-            raise ConfigError(f"there is no preset {name}; there are {', '.join(PRESETS)}")
-        usual = language.TASK.preset(name)
-        data = ExampleData(vocabulary=usual.data.vocabulary)
-        return ClassifyRecipe(family=usual.family, data=data, model=usual.model)
+        if name in language.PRESETS:
+            usual = language.TASK.preset(name)
+            return replace(cls.on_decoder(usual.model), data=ExampleData(vocabulary=usual.data.vocabulary))
+        return super().preset(name)
 
     @classmethod
     def blank(cls, table: dict[str, Any]) -> ClassifyRecipe:
         family = str(table.get("family", "bert"))
-        if family == "bert":
-            return _encoder(BertConfig())
         if family in WORD_FAMILIES:
             return WORD_FAMILIES[family].recipe(family)
-        model = MODELS[family][1]() if family in MODELS else None
-        refuse_other_family(family, model, FAMILIES)
-        return ClassifyRecipe(family=family, model=model)
+        refuse_other_family(family, MODELS[family][1]() if family in MODELS else None, FAMILIES)
+        return super().blank(table) if family in ENCODERS else cls.on_decoder(MODELS[family][1]())
+
+    @classmethod
+    def on_encoder(cls, sizes: Any, *, trained: bool = False) -> ClassifyRecipe:
+        recipe = super().on_encoder(sizes, trained=trained)
+        return replace(recipe, fine_tune=replace(recipe.fine_tune, auxiliary=0.0))
+
+    @classmethod
+    def on_decoder(cls, sizes: Any, *, trained: bool = False) -> ClassifyRecipe:
+        """The recipe with a language model of these sizes."""
+        family, usual = DECODERS[type(sizes)], ClassifyFineTune()
+        if family in RECURRENT:
+            # The one state that is read must keep the whole text, not what comes next: both at once taught neither.
+            epochs = usual.epochs if trained else RECURRENT_EPOCHS
+            return ClassifyRecipe(family=family, model=sizes, fine_tune=ClassifyFineTune(auxiliary=0.0, epochs=epochs))
+        return ClassifyRecipe(family=family, model=sizes)
 
     def count(self, examples: Split[Example]) -> tuple[int, str]:
         return len(examples.train), self.metrics[0]
@@ -96,11 +103,13 @@ class Classification(FineTuning):
         recipe = self.recipe
         if self.encoder or recipe.fine_tune.freeze:
             return super().rate()
+        if self.recurrent:
+            return RECURRENT_RATE
         return 6.25e-5 if recipe.fine_tune.model is not None and recipe.model.width >= LARGE else 5e-4
 
     def check(self) -> None:
         if (self.encoder or self.words) and self.recipe.fine_tune.auxiliary:
-            raise ConfigError("fine_tune.auxiliary is for gpt and llama; other models have no language model's loss")
+            raise ConfigError("fine_tune.auxiliary is for language models; other models have no loss of the text's own")
         super().check()
 
     def load_body(self, path: Path) -> tuple[Any, Any]:
@@ -151,13 +160,13 @@ class Classification(FineTuning):
     def body(self, pre_trained: Any) -> nn.Module:
         if self.encoder:
             return super().body(pre_trained)
-        config: GPTConfig | LlamaConfig = self.recipe.model
+        config = self.recipe.model
         end = self.processor.end if config.end is None else config.end
         config = replace(config, vocabulary=max(config.vocabulary, len(self.processor)), end=end)
         return self.network(config) if pre_trained is None else resized(pre_trained, config)
 
     def on_top(self, body: Any) -> nn.Module:
-        return (BertClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)
+        return (EncoderClassifier if self.encoder else DecoderClassifier)(body, self.names, self.form)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         fine_tune = self.recipe.fine_tune
@@ -184,20 +193,26 @@ class Classification(FineTuning):
         }[self.form]
         labels = f"Its labels are {', '.join(self.names)}." if self.names else "It gives a number."
         labels = "It says which choice fits its context best." if self.form == "choice" else labels
-        what = (
-            "An encoder with one linear layer on the vector of its first token, trained on {} examples as BERT was "
-            "fine-tuned\n(Devlin et al. 2019)"
-            if self.encoder
-            else "A decoder-only Transformer with one linear layer on the state of its last token, trained on {} "
-            "examples as\nGPT-1 was fine-tuned (Radford et al. 2018)"
-        ).format(f"{len(self.train):,}")
+        also = OPENED_ELSEWHERE if self.family in ("bert", "gpt", "llama") else ""
         about = f"""
-{what}; these are its weights {which}. It reads
+{self._made_of()}, trained on {len(self.train):,} examples;
+these are its weights {which}. It reads
 {shape}. {labels}
-`manyheads classify`, `manyheads.Classifier` and, where `config.json` says bert, gpt2, openai-gpt or llama,
-transformers' `AutoModelForSequenceClassification` open this directory.
+`manyheads classify` and `manyheads.Classifier`{also} open this directory.
 """
         return self._card("A classifier", about, scores)
+
+    def _made_of(self) -> str:
+        """The model and its head, and whose idea that was."""
+        if self.family == "bert":
+            return "An encoder with one linear layer on the vector of its first token, as BERT (Devlin et al. 2019)"
+        if self.encoder:
+            return (
+                "A recurrent network in two directions with one linear layer on what is largest in the states of its\n"
+                "tokens (Conneau et al. 2017)"
+            )
+        body, like = language.MADE_OF[self.family], "" if self.recurrent else ", as GPT-1 (Radford et al. 2018)"
+        return f"A {body} with one linear layer on the state of its last token{like}"
 
     def _card_of_words(self, which: str, scores: dict[str, float], title: str, what: str) -> str:
         labels = f"Its labels are {', '.join(self.names)}." if self.names else "It gives a number."
@@ -216,22 +231,19 @@ number.
         return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
 
 
-def _encoder(config: BertConfig) -> ClassifyRecipe:
-    return ClassifyRecipe(fine_tune=ClassifyFineTune(auxiliary=0.0), model=config)
-
-
-def _load(path: Path) -> tuple[Bert | GPT | Llama, EncoderTokenizer | LanguageTokenizer]:
+def _load(path: Path) -> tuple[Any, EncoderTokenizer | LanguageTokenizer]:
     """A pre-trained model, without what stands on top of it, and its tokenizer."""
-    model, tokenizer = load_model(path, kinds=(GPT, Llama, *ENCODERS))
-    return (getattr(model, "body", model) if isinstance(tokenizer, EncoderTokenizer) else model), tokenizer
+    decoders, encoders = ([MODELS[name][0] for name in names] for names in (language.MODELS, ENCODERS))
+    model, tokenizer = load_model(path, kinds=(*decoders, *kinds_on(*encoders)))
+    return getattr(model, "body", model), tokenizer
 
 
 @torch.no_grad()
-def resized(model: GPT | Llama, config: GPTConfig | LlamaConfig) -> GPT | Llama:
+def resized(model: Any, config: Any) -> Any:
     """The same model by a config with more tokens, or another dropout; new rows are as those of an untrained model."""
     if config == model.config:
         return model
-    larger, weights = type(model)(config), model.state_dict()  # type: ignore
+    larger, weights = type(model)(config), model.state_dict()
     for name, tensor in larger.state_dict().items():
         tensor[: len(weights[name])].copy_(weights[name])
     return larger

@@ -19,8 +19,8 @@ from manyheads.look.grid import of_numbers
 from manyheads.look.reliability import reliability
 from manyheads.look.walk import Section, Walk
 from manyheads.models.bag import BagClassifier
-from manyheads.models.bert import BertClassifier
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.heads import EncoderClassifier
 from manyheads.models.lexicon import LexiconClassifier
 from manyheads.tasks.classify.counted import walk_of_bag, walk_of_features
 from manyheads.tasks.classify.data import parts_of, refuse_unknown
@@ -61,7 +61,7 @@ class Classifier(EncoderPredictor):
     """
 
     what = "a classifier"
-    kinds = (DecoderClassifier, BertClassifier, *WALKS)
+    kinds = (DecoderClassifier, EncoderClassifier, *WALKS)
     scored_on = Evaluation
     commands = ("classify {model} in.txt",)
 
@@ -189,7 +189,7 @@ class Classifier(EncoderPredictor):
         return wrapped_forward(self, text, second, getattr(self.model.config, "context", sys.maxsize))
 
     def conclusion(self, read: ForwardPass, output: Tensor, count: int) -> Section:
-        pooled = isinstance(self.model, BertClassifier)
+        pooled = isinstance(self.model, EncoderClassifier)
         said = "One linear layer over the state of the token that stands for the whole text"
         said += ", which goes through BERT's pooler first." if pooled else "."
         formula = "tanh(x W_p + b_p) W + b" if pooled else "x W"
@@ -206,7 +206,7 @@ class Classifier(EncoderPredictor):
     def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
         if type(self.model) in WALKS:
             return same_scores_of_words(self.model, sentences)
-        if isinstance(self.model, BertClassifier):
+        if isinstance(self.model, EncoderClassifier):
             return super().selfcheck(sentences, beam)
         return same_decoder_logits(self.model.body)
 

@@ -15,6 +15,7 @@ from manyheads.generate.sample import Sampler, Sampling
 from manyheads.generate.steps import CachedSteps, SpecialIds, WholeSteps
 from manyheads.look.stand_ins import standing_in
 from manyheads.models.bert import Bert
+from manyheads.models.birnn import BiRNN
 from manyheads.models.transformer import Transformer
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.recurrent import Recurrence
@@ -46,7 +47,7 @@ def check(path: Path, *, sentences: int = 24, beam: int = 4) -> list[Finding]:
         return predictor.selfcheck(sentences, beam)
 
 
-def same_vectors(body: Bert, sentences: int) -> list[Finding]:
+def same_vectors(body: Bert | BiRNN, sentences: int) -> list[Finding]:
     """What every head of an encoder reads, of rows of different lengths."""
     longest = min(body.config.context, 19)
     lengths = torch.arange(sentences) % longest + 1
@@ -58,13 +59,16 @@ def same_vectors(body: Bert, sentences: int) -> list[Finding]:
     whole = body(ids, lengths)
     changed = ids.clone()
     changed[:, -1] = (changed[:, -1] + 1) % body.config.vocabulary
-    return [
+    findings = [
         _close("vectors in a batch, without its padding = alone", whole[real], alone),
         _close("what stands in the padding changes nothing", body(others, lengths)[real], alone),
         _close("vectors by the reference kernel = by the fast one", _by_reference(body, ids, lengths)[real], alone),
-        _close("packed rows = padded rows with a mask", body.padded(body.embed(ids), lengths)[real], alone),
         _differ("a later token is seen by earlier ones", body(changed)[:, 0], body(ids)[:, 0]),
     ]
+    if isinstance(body, Bert):
+        padded = body.padded(body.embed(ids), lengths)[real]
+        findings.append(_close("packed rows = padded rows with a mask", padded, alone))
+    return findings
 
 
 def same_scores_of_words(model: torch.nn.Module, sentences: int) -> list[Finding]:

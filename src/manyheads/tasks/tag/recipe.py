@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from manyheads.core.errors import ConfigError
-from manyheads.tasks.classify.recipe import ExampleEvaluation
-from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below
+from manyheads.tasks.classify.recipe import ENCODERS, ExampleEvaluation
+from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below, refuse_other_family
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +32,22 @@ class TagData:
 
 @dataclass(frozen=True, kw_only=True)
 class TagRecipe(FineTuningRecipe):
-    """Train a tagger, which labels each word of a sentence (names, parts of speech): an encoder (BERT)."""
+    """Train a tagger, which labels each word of a sentence (names, parts of speech): BERT or a recurrent encoder."""
 
+    presets = (
+        "bert_tiny, bert_mini, bert_small, bert_medium, bert_base, bert_large, bilstm_tiny or bilstm, where no --model "
+        "is given"
+    )
     try_next = "echo 'a sentence' | manyheads tag {out}"
 
     task: str = "tag"
+    family: str = "bert"
+    """Which encoder: bert or birnn."""
     data: TagData = field(default_factory=TagData)
+
+    def __post_init__(self):
+        super().__post_init__()
+        refuse_other_family(self.family, self.model, ENCODERS)
 
 
 Evaluation = ExampleEvaluation

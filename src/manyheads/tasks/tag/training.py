@@ -11,20 +11,29 @@ from torch import nn
 from manyheads.core.errors import ConfigError
 from manyheads.data.examples import NOTHING, by_sentence
 from manyheads.data.readers.columns import TaggedSentence
-from manyheads.models.bert import Bert, BertTagger
+from manyheads.models.heads import EncoderTagger
 from manyheads.tasks.card import model_card
-from manyheads.tasks.fine_tuning import FineTuning
+from manyheads.tasks.fine_tuning import ENCODERS, FineTuning, presets_of
 from manyheads.tasks.labelled import Split
 from manyheads.tasks.metrics import entity_scores
 from manyheads.tasks.tag.data import Windowing, least_windows, read_all, store_sentences
 from manyheads.tasks.tag.recipe import TagRecipe
 from manyheads.train.objectives import Loss, tag_loss, tagging_loss
 
+MADE_OF = {"bert": "An encoder", "birnn": "A recurrent network in two directions"}
+TRAINED_AS = {"bert": "BERT was fine-tuned to find names (Devlin et al. 2019)", "birnn": "in Huang et al. (2015)"}
+OPENED_BY = {
+    "bert": " and, where `config.json` says bert,\ntransformers' `AutoModelForTokenClassification`",
+    "birnn": "",
+}
+
 
 class Tagging(FineTuning):
     """From sentences of labelled words to a tagger."""
 
     Recipe = TagRecipe
+    encoders = tuple(ENCODERS)
+    presets = presets_of(encoders)
     metrics = ("f1", "accuracy", "loss")
 
     def count(self, examples: Split[TaggedSentence]) -> tuple[int, str]:
@@ -51,8 +60,8 @@ class Tagging(FineTuning):
                 "train.best_by is f1, but no label in validation is of an entity (B-…, I-…); use accuracy or loss"
             )
 
-    def on_top(self, body: Bert) -> BertTagger:
-        return BertTagger(body, self.names)
+    def on_top(self, body: Any) -> EncoderTagger:
+        return EncoderTagger(body, self.names)
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         return tagging_loss(model, batch)
@@ -83,10 +92,10 @@ class Tagging(FineTuning):
     def card(self, which: str, scores: dict[str, float]) -> str:
         count = len(np.unique(self.train["sentence"]))
         about = f"""
-An encoder with one linear layer on the state of each word's first piece, trained on {count:,} sentences as BERT was
-fine-tuned to find names (Devlin et al. 2019); these are its weights {which}. Its labels are
+{MADE_OF[self.family]} with one linear layer on the state of each word's first piece, trained on {count:,} sentences
+as {TRAINED_AS[self.family]}; these are its weights {which}. Its labels are
 {", ".join(self.names)}.
-`manyheads tag`, `manyheads.Tagger` and transformers' `AutoModelForTokenClassification` open this directory.
+`manyheads tag`, `manyheads.Tagger`{OPENED_BY[self.family]} open this directory.
 """
         meaning = """
 Accuracy is in percent of the words; F1, where there is one, is of entities as the CoNLL shared tasks counted them, in

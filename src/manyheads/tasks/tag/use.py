@@ -13,7 +13,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.data.readers.columns import TaggedSentence, read_columns
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
-from manyheads.models.bert import BertTagger
+from manyheads.models.heads import EncoderTagger
 from manyheads.tasks.inside.conclusions import concluded
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_second
 from manyheads.tasks.inside.importance import Measure
@@ -42,11 +42,11 @@ class Tagger(EncoderPredictor):
     """
 
     what = "a tagger"
-    kinds = (BertTagger,)
+    kinds = (EncoderTagger,)
     scored_on = Evaluation
     commands = ("tag {model} in.txt",)
 
-    def __init__(self, model: BertTagger, tokenizer: EncoderTokenizer):
+    def __init__(self, model: EncoderTagger, tokenizer: EncoderTokenizer):
         super().__init__(model, tokenizer)
         self.names = model.names
         self._windowing = Windowing(tokenizer, model.config.context)
