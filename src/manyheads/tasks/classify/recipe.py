@@ -7,15 +7,7 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
 from manyheads.tasks.sections import EmbeddingData
-from manyheads.tasks.task import (
-    EmbeddingData,
-    File,
-    Files,
-    FineTune,
-    FineTuningRecipe,
-    refuse_below,
-    refuse_other_family,
-)
+from manyheads.tasks.task import File, Files, FineTune, FineTuningRecipe, refuse_below, refuse_other_family
 
 FAMILIES = {
     "gpt": "GPTConfig",
