@@ -41,6 +41,7 @@ from manyheads.models.lexicon import LexiconClassifier, LexiconConfig
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.vectors import WordVectorsConfig, WordVectorsModel
 from manyheads.nn.positions import with_amplitude
 from manyheads.ops.finite import all_finite
 from manyheads.text.encoder import EncoderTokenizer
@@ -164,6 +165,15 @@ FAMILIES = (
         kinds={LexiconClassifier: "classifier"},
         known_as="lexicon",
         own={"model_type": "manyheads-lexicon", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=WordVectorsModel,
+        config=WordVectorsConfig,
+        foreign=OwnModel(WordVectorsModel),
+        processor=WordTokenizer,
+        kinds={WordVectorsModel: "set of word vectors"},
+        known_as="word vectors",
+        own={"model_type": "manyheads-vectors", "is_encoder_decoder": False},
     ),
 )
 ENCODERS = tuple(next(family for family in FAMILIES if family.model is Bert).kinds)

@@ -34,6 +34,7 @@ TASKS = {
     "tag": "manyheads.tasks.tag",
     "similarity": "manyheads.tasks.similarity",
     "answer": "manyheads.tasks.answer",
+    "vectors": "manyheads.tasks.vectors",
 }
 
 Files = Annotated[tuple[str, ...], "FILE…"]
@@ -246,6 +247,10 @@ class Task:
     def loss(self, model: "nn.Module", batch: Any) -> "Loss":
         """The objective."""
         raise NotImplementedError
+
+    def learn(self, model: "nn.Module", batch: Any, rate: float) -> "tuple[Tensor, Tensor]":
+        """A step by the task's own optimizer: the likelihood of the batch, and a gradient's norm."""
+        raise ConfigError("train.optimizer is own, but this task has none of its own; use adam, adamw or muon")
 
     def validate(self, model: "nn.Module") -> dict[str, float]:
         """Scores on validation data: at least `loss`."""
