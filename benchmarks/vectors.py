@@ -4,15 +4,16 @@
     python benchmarks/vectors.py $MANYHEADS_DATA --text reviews.txt --epochs 1      on a text of one's own
     python benchmarks/vectors.py $MANYHEADS_DATA --seeds 1 --epochs 1               to see that it works
 
-The text is WikiText-2's training part without `<unk>` and the marks that join words (@-@). Both learn from the same lines of
-the same words, as manyheads cuts them: those that are there 5 times, 100 numbers, windows of 5, 5 words drawn at random, words
-above a thousandth thinned out, a learning rate from 0.025 down in a line. Counting words is not timed, on either side;
-timed are all epochs, for manyheads with its validation and its checkpoints, by the processor's seconds of the process and its
-threads: words of the text, times epochs, by CPU-second. Contenders have processes of their own and take turns, one
-seed a round. manyheads learns in one thread, gensim in 2.
+The text is WikiText-2's training part without `<unk>` and the marks that join words (@-@). Both learn from the same
+lines of the same words, as manyheads cuts them: those that are there 5 times, 100 numbers, windows of 5, 5 words drawn
+at random, words above a thousandth thinned out, a learning rate from 0.025 down in a line. Counting words is not timed,
+on either side; timed are all epochs, for manyheads with its validation and its checkpoints, by the processor's seconds
+of the process and its threads: words of the text, times epochs, by CPU-second. Contenders have processes of their own
+and take turns, one seed a round. manyheads learns in one thread, gensim in 2.
 
-Prints words by CPU-second, and for each seed Spearman's correlation on WordSim-353 and SimLex-999 and the share of analogies
-that are right, by one and the same code for both, from the files in $MANYHEADS_DATA/word_eval. Nothing was chosen by these.
+Prints words by CPU-second, and for each seed Spearman's correlation on WordSim-353 and SimLex-999 and the share of
+analogies that are right, by one and the same code for both, from the files in $MANYHEADS_DATA/word_eval. Nothing was
+chosen by these.
 """
 
 import argparse
@@ -79,7 +80,9 @@ def by_peer(text: str, epochs: int, seed: int, run: Path) -> tuple[int, float]:
 
     task = prepared(text, epochs, seed, run)
     words = {each: word for word, each in task.processor.vocabulary().items()}
-    lines = [[words[each] for each in row.tolist()] for row in map(task.train["ids"].__getitem__, range(len(task.train)))]
+    lines = [
+        [words[each] for each in row.tolist()] for row in map(task.train["ids"].__getitem__, range(len(task.train)))
+    ]
     sizes = {"vector_size": WIDTH, "window": WINDOW, "negative": NEGATIVE, "min_count": 1, "sample": SAMPLE, "sg": 1}
     model = Word2Vec(**sizes, workers=WORKERS, seed=seed, alpha=RATE, min_alpha=RATE * 1e-4)
     model.build_vocab(lines)
@@ -96,7 +99,9 @@ def work(name: str, text: str, epochs: str, data: str):
     from manyheads.tasks.vectors.recipe import Evaluation
 
     be_quiet()
-    files = [str(Path(data) / "word_eval" / each) for each in ("questions-words.txt.gz", "wordsim353.tsv", "simlex999.txt")]
+    files = [
+        str(Path(data) / "word_eval" / each) for each in ("questions-words.txt.gz", "wordsim353.tsv", "simlex999.txt")
+    ]
     asked = Evaluation(analogies=(files[0],), similarities=tuple(files[1:]))
 
     def learn(seed: int) -> dict:

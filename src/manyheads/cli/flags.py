@@ -25,6 +25,11 @@ def holding_model(path: Path | None) -> Path | None:
     return path
 
 
+def holding_vectors(path: Path | None) -> Path | None:
+    """The same, or a file, which may hold word vectors."""
+    return path if path is not None and path.is_file() else holding_model(path)
+
+
 Model = Annotated[
     Path, typer.Argument(help="A run directory or a model directory.", metavar="MODEL", callback=holding_model)
 ]

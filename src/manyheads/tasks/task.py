@@ -362,9 +362,11 @@ def predictors() -> Iterator[type[Predictor]]:
 
 
 def predictor_of(path: str | Path) -> type[Predictor]:
-    """What a user calls for the model in a directory."""
+    """What a user calls for the model in a directory; a file can only be one of word vectors."""
     from manyheads.interop.directory import saved_kind
 
+    if Path(path).is_file():
+        return _module("vectors", "use").PREDICTOR
     file = Path(path) / "recipe.toml"
     trained = read_toml(file).get("task") if file.is_file() else None  # two tasks may train one kind of model
     if trained in TASKS:

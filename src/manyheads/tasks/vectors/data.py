@@ -93,7 +93,7 @@ def line_batches(store: Store, *, words: int, seed: int, shuffle: bool) -> Batch
     ids: Ragged = store["ids"]
     start, stop = int(ids.offsets[0]), int(ids.offsets[-1])
 
-    def plan(epoch: int) -> np.ndarray:
+    def plan(epoch: int) -> Any:
         generator = shuffling(seed, epoch, shuffle)
         begins = np.arange(start, stop, words)
         return begins if generator is None else generator.permutation(begins)

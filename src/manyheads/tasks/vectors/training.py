@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from manyheads.core.errors import ConfigError
 from manyheads.data.batches import Batches
@@ -123,7 +123,7 @@ class WordVectorLearning(Task):
         return batches(store, words=self.recipe.data.words, **order)
 
     @torch.no_grad()
-    def learn(self, model: nn.Module, batch: Any, rate: float) -> tuple[Tensor, Tensor]:
+    def learn(self, model: Any, batch: Any, rate: float) -> tuple[Tensor, Tensor]:
         """A step for each few words, one after another, by which the loss of the first of them is known."""
         if self._counts_cells:
             return self._learn_cells(model, batch, rate)
@@ -179,11 +179,11 @@ class WordVectorLearning(Task):
     def card(self, which: str, scores: dict[str, float]) -> str:
         names = {"skipgram": "word2vec's skip-gram", "cbow": "word2vec's CBOW", "glove": "GloVe"}
         about = f"""
-Vectors of {len(self.processor.vocabulary()):,} words, learned by {names[self.recipe.data.method]}; these are its weights {which}.
-`manyheads neighbours`, `analogy` and `manyheads.WordVectors` open this directory; `manyheads export-vectors` writes a file
-that gensim opens.
+Vectors of {len(self.processor.vocabulary()):,} words, learned by {names[self.recipe.data.method]}; these are its
+weights {which}. `manyheads neighbours`, `analogy` and `manyheads.WordVectors` open this directory;
+`manyheads export-vectors` writes a file that gensim opens.
 """
-        meaning = "Loss is the objective by word of held-out text, or by pair of words held out, not comparable between methods."
+        meaning = "Loss is the objective by word of held-out text, or, of GloVe, by pair of words held out."
         title, tag = "Word vectors", "feature-extraction"
         return model_card(self.recipe, scores, pipeline_tag=tag, title=title, about=about, meaning=meaning)
 

@@ -12,7 +12,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import counted
 from manyheads.data.readers.vectors import read_vectors
+from manyheads.look.map import plane
 from manyheads.models.vectors import WordVectorsModel
 from manyheads.tasks.metrics import Scores, number_scores
 from manyheads.tasks.task import Predictor
@@ -33,7 +35,7 @@ class Neighbour:
 
 
 class WordVectors(Predictor):
-    """Word vectors of a run, or of a file of word2vec or GloVe; a word is looked for as it is, then in small letters."""
+    """Word vectors of a run, or of a file of word2vec or GloVe; words are found as they are, else in small letters."""
 
     what = "a set of word vectors"
     kinds = (WordVectorsModel,)
@@ -124,6 +126,13 @@ class WordVectors(Predictor):
         best = cosines.topk(min(count, max(len(self) - max(map(len, without)), 0)), dim=1)
         both = zip(best.indices.tolist(), best.values.tolist())
         return [[Neighbour(self.words[row], value) for row, value in zip(*line)] for line in both]
+
+    def plane(self, words: Sequence[str]) -> tuple[np.ndarray, float]:
+        """Words as points in the plane, [words, 2], by the two directions in which they differ most, and the share of
+        all their differences that these have."""
+        if len(words) < 3:
+            raise ConfigError(f"a map of {counted(len(words), 'word')} says nothing; give three or more")
+        return plane(self.unit[[self._row(word) for word in words]].cpu().numpy())
 
     def evaluate(self, asked: Evaluation) -> Scores:
         """How many analogies are right, and how cosines follow what people said; of words that are there."""
