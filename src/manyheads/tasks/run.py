@@ -79,6 +79,8 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
     if recipe.train.best_by not in task.metrics:
         known = " or ".join(task.metrics)
         raise ConfigError(f"train.best_by is {recipe.train.best_by}, which is not for this task; use {known}")
+    if recipe.train.optimizer == "own" and type(task).learn is Task.learn:
+        raise ConfigError("train.optimizer is own, but this task has none of its own; use adam, adamw or muon")
     _refuse_impossible_sizes(task, device)
     task.check()
     with folder_made(run), locked(run), staying(run):

@@ -250,7 +250,7 @@ class Task:
 
     def learn(self, model: "nn.Module", batch: Any, rate: float) -> "tuple[Tensor, Tensor]":
         """A step by the task's own optimizer: the likelihood of the batch, and a gradient's norm."""
-        raise ConfigError("train.optimizer is own, but this task has none of its own; use adam, adamw or muon")
+        raise NotImplementedError
 
     def validate(self, model: "nn.Module") -> dict[str, float]:
         """Scores on validation data: at least `loss`."""

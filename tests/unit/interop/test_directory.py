@@ -94,7 +94,7 @@ def test_an_unknown_type_is_told_the_known_ones(copied):
         (BertClassifier,): "classifiers are of type bert",
         (BertAnswerer,): "question answerers are of type bert",
         (GPT, BertTagger): "models are of type gpt2, openai-gpt, manyheads-gpt, bert or manyheads-bert",
-        None: "models are of type marian, .*, manyheads-conv, .*, manyheads-bert, .* or manyheads-lexicon",
+        None: "models are of type marian, .*, manyheads-conv, .*, manyheads-bert, .* or manyheads-vectors",
     }.items():
         with pytest.raises(CheckpointError, match=sentence):
             load_model(directory, kinds)
