@@ -7,7 +7,7 @@ A trained model is opened from its directory, a run or a checkpoint of transform
     translator = Translator.load("runs/mine")
     translator.translate(["the cat danced"])
 
-Translator, LanguageModel, Classifier, Tagger, Embedder, Filler and Answerer are such models, ready to use;
+Translator, LanguageModel, Classifier, Tagger, Embedder, Filler, Answerer and WordVectors are such models, ready to use;
 look_inside and walk_through show what they do with a text; recorded_attention and heads_off are for any model.
 Transformer, GPT, Llama and Bert are the models themselves, from their …Config, and MultiHeadAttention, Cache,
 FeedForward, Rotary and the other positions what they are made of. help(manyheads.Translator) says more of each.
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from manyheads.tasks.similarity.use import Embedder as Embedder
     from manyheads.tasks.tag.use import Tagger as Tagger
     from manyheads.tasks.translate.use import Translator as Translator
+    from manyheads.tasks.vectors.use import WordVectors as WordVectors
     from manyheads.text.encoder import EncoderTokenizer as EncoderTokenizer
     from manyheads.text.language import LanguageTokenizer as LanguageTokenizer
     from manyheads.text.tokenizer import Tokenizer as Tokenizer
@@ -75,6 +76,7 @@ _PLACES = {
     "manyheads.tasks.similarity.use": ("Embedder",),
     "manyheads.tasks.tag.use": ("Tagger",),
     "manyheads.tasks.translate.use": ("Translator",),
+    "manyheads.tasks.vectors.use": ("WordVectors",),
     "manyheads.tasks.inside.walk": ("walk_through",),
     "manyheads.text.encoder": ("EncoderTokenizer",),
     "manyheads.text.language": ("LanguageTokenizer",),

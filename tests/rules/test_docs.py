@@ -16,6 +16,7 @@ TASKS = (
     "tag",
     "similarity",
     "answer",
+    "vectors",
     "look",
     "walk",
     "align",

@@ -1,14 +1,25 @@
 """`manyheads evaluate MODEL …`"""
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from manyheads.cli.flags import Device, Json, Model, flagged, flags_of, set_only
+import typer
+
+from manyheads.cli.flags import Device, Json, flagged, flags_of, holding_vectors, set_only
 from manyheads.cli.lines import print_json
 from manyheads.tasks.task import evaluations
 
+Model = Annotated[
+    Path,
+    typer.Argument(
+        help="A run directory, a model directory, or a file of word vectors.", metavar="MODEL", callback=holding_vectors
+    ),
+]
+
 
 def evaluate(model: Model, *, as_json: Json = False, device: Device = "auto", **given: Any) -> None:
-    """Score a model: BLEU of translations, perplexity of text, accuracy, F1, correlation or calibration on examples."""
+    """Score a model: BLEU of translations, perplexity of text, accuracy, F1, correlation or calibration on examples,
+    analogies of words."""
     from manyheads.tasks.task import evaluate
 
     scores = evaluate(model, set_only(given), device=device)

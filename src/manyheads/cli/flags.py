@@ -4,7 +4,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from manyheads.cli.lines import there
-from manyheads.core.configs import field_docs
+from manyheads.core.configs import field_docs, in_order
 from manyheads.core.log import be_quiet
 from manyheads.interop.places import refuse_no_model
 
@@ -23,6 +23,11 @@ def holding_model(path: Path | None) -> Path | None:
     if path is not None:
         refuse_no_model(path)
     return path
+
+
+def holding_vectors(path: Path | None) -> Path | None:
+    """The same, or a file, which may hold word vectors."""
+    return path if path is not None and path.is_file() else holding_model(path)
 
 
 Model = Annotated[
@@ -56,7 +61,7 @@ def flags_of(config: type, *, files: bool = False, only: Collection[str] = ()) -
     Its docstring is the help; the default is shown unless it is one of some, whose defaults follow from others.
     """
     docs, hints = field_docs(config), typing.get_type_hints(config, include_extras=True)
-    for field in fields(config):
+    for field in in_order(config):
         hint, metavar = hints[field.name], None
         if only and field.name not in only:
             continue

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Device, flagged, flags_of, holding_model, set_only
+from manyheads.cli.flags import Device, flagged, flags_of, holding_vectors, set_only
 from manyheads.cli.lines import print_wide, refuse_other_text
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable, write_result
@@ -21,7 +21,7 @@ def look(
         typer.Argument(
             help="A run directory, or a model directory of ours or of transformers.",
             metavar="MODEL",
-            callback=holding_model,
+            callback=holding_vectors,
         ),
     ] = None,
     first: Annotated[str | None, typer.Argument(help="What the model reads.", metavar="TEXT")] = None,
@@ -59,6 +59,9 @@ def look(
             metavar="KINDS",
         ),
     ] = None,
+    words: Annotated[
+        str | None, typer.Option(help="Of word vectors: draw these words, with commas between.", metavar="WORDS")
+    ] = None,
     device: Device = "auto",
     **data: Any,
 ) -> None:
@@ -73,6 +76,11 @@ def look(
     seen |= {"--show": show if show != "attention" else None}
     given = set_only(data)
     ranked = {"--by": by, **{f"--{name}": value for name, value in given.items()}}
+    if words is not None:
+        others = {**seen, **ranked, "--importance": importance, "--positions": positions}
+        _refuse(others, "has no part in --words; leave it away")
+        _words(model, words, files, device)
+        return
     if positions is not None:
         _refuse({**seen, **ranked, "--importance": importance}, "has no part in --positions; leave it away")
     elif importance:
@@ -168,6 +176,24 @@ def _positions(kinds: str, model: Path | None, files: dict) -> None:
     found = studies(named, model=model)
     arrays = {each.name: each.arrays() for each in found}
     _write(files, lambda path: save_figure(draw_studies(found), path), lambda: arrays)
+
+
+def _words(model: Path | None, asked: str, files: dict, device: str) -> None:
+    from manyheads.look.drawing import save_figure
+    from manyheads.look.map import draw_map
+    from manyheads.tasks.inside.forward import called
+    from manyheads.tasks.vectors.use import WordVectors
+
+    if model is None:
+        raise ConfigError("--words are looked up in word vectors; give a run, a model directory or a file of them")
+    if files[".html"]:
+        raise ConfigError("--words are a figure; give --png, --svg or --json")
+    if not any(files.values()):
+        files = _checked({**files, ".png": Path("words.png")})
+    named = list(dict.fromkeys(word.strip() for word in asked.split(",") if word.strip()))
+    points, share = WordVectors.load(model, device=device).plane(named)
+    arrays = {"words": named, "points": points.tolist(), "share": share}
+    _write(files, lambda path: save_figure(draw_map(named, points, share, called(model)), path), lambda: arrays)
 
 
 def _print(grid: Any) -> None:

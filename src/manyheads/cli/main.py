@@ -26,6 +26,7 @@ from manyheads.cli.prune import prune
 from manyheads.cli.similarity import embed, similar
 from manyheads.cli.tag import tag
 from manyheads.cli.translate import translate
+from manyheads.cli.vectors import analogy, export_vectors, neighbours
 from manyheads.cli.walk import walk
 from manyheads.core.errors import ManyheadsError
 from manyheads.core.log import Terminal, be_quiet, disarmed
@@ -58,7 +59,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(train.app, name="train")
-using = (translate, align, generate, fill, classify, tag, answer, embed, similar)
+using = (translate, align, generate, fill, classify, tag, answer, embed, similar, neighbours, analogy, export_vectors)
 checking = (info, presets, selfcheck, prove_resume, walk, prune, demo)
 for each in (*using, *checking):
     app.command()(flagged(each))

@@ -9,7 +9,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from pathlib import Path
 from reprlib import Repr
 from typing import Any, TypeVar
@@ -24,6 +24,11 @@ _short = Repr()
 _short.maxstring = _short.maxother = 60
 
 
+def in_order(config: Any) -> list[Field[Any]]:
+    """The fields of a dataclass as a person reads them: those that many share stand behind its own."""
+    return sorted(fields(config), key=lambda each: each.metadata.get("shared", False))
+
+
 def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
     """The config with the fields of a nested table in place of its own; an unknown field or a wrong type is refused."""
     hints = typing.get_type_hints(type(config))
@@ -35,7 +40,7 @@ def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
         old = getattr(config, name)
         if is_dataclass(old):
             if not isinstance(value, dict):
-                raise ConfigError(f"{path} is a section; set its fields, such as {path}.{fields(old)[0].name}")
+                raise ConfigError(f"{path} is a section; set its fields, such as {path}.{in_order(old)[0].name}")
             changes[name] = updated(old, value, f"{path}.")
         else:
             changes[name] = fitted(value, hints[name], path)
@@ -86,7 +91,7 @@ def to_toml(config: Any, *, documented: bool = False, section: str = "") -> str:
     """The config as TOML that reads back equal; documented: each field under its docstring."""
     docs = field_docs(type(config)) if documented else {}
     lines, sections = [], []
-    for field in fields(config):
+    for field in in_order(config):
         value = getattr(config, field.name)
         if is_dataclass(value):
             sections.append(to_toml(value, documented=documented, section=f"{section}.{field.name}".lstrip(".")))

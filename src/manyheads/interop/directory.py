@@ -44,6 +44,7 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.vectors import WordVectorsConfig, WordVectorsModel
 from manyheads.nn.positions import with_amplitude
 from manyheads.ops.finite import all_finite
 from manyheads.text.encoder import EncoderTokenizer
@@ -185,6 +186,15 @@ FAMILIES = (
         kinds={LexiconClassifier: "classifier"},
         known_as="lexicon",
         own={"model_type": "manyheads-lexicon", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=WordVectorsModel,
+        config=WordVectorsConfig,
+        foreign=OwnModel(WordVectorsModel),
+        processor=WordTokenizer,
+        kinds={WordVectorsModel: "set of word vectors"},
+        known_as="word vectors",
+        own={"model_type": "manyheads-vectors", "is_encoder_decoder": False},
     ),
 )
 

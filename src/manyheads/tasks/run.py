@@ -17,6 +17,7 @@ from manyheads.interop.directory import in_files
 from manyheads.interop.places import MODEL_FILE
 from manyheads.nn.positions import with_amplitude
 from manyheads.ops.device import pick_device, refuse_beyond_memory
+from manyheads.tasks.embedding import begin_with_vectors, freeze_embeddings, refuse_unfit_vectors
 from manyheads.tasks.run_directory import RECIPE, prepared_aside, recipe_file, run_is_new, take_over
 from manyheads.tasks.task import Asked, Task, refuse_other_task, task_of
 from manyheads.train.checkpoint import Checkpoints, Progress
@@ -78,6 +79,8 @@ def train(recipe: Any, run: Path, *, resume: bool = False, overwrite: bool = Fal
     if recipe.train.best_by not in task.metrics:
         known = " or ".join(task.metrics)
         raise ConfigError(f"train.best_by is {recipe.train.best_by}, which is not for this task; use {known}")
+    if recipe.train.optimizer == "own" and type(task).learn is Task.learn:
+        raise ConfigError("train.optimizer is own, but this task has none of its own; use adam, adamw or muon")
     _refuse_impossible_sizes(task, device)
     task.check()
     with folder_made(run), locked(run), staying(run):
@@ -89,6 +92,9 @@ def _train(task: Task, device: torch.device, *, resume: bool, overwrite: bool) -
     take_over(run)
     new = run_is_new(run, resume=resume, overwrite=overwrite)
     begun = not new and bool(Checkpoints(run / "checkpoints", keep=1, every=1).paths())
+    vectors = getattr(recipe.data, "vectors", None)
+    if vectors and not begun:
+        refuse_unfit_vectors(recipe, _without_memory(task))
     body, processor = task.pre_trained(begun=begun)
     with prepared_aside(run) if new else nullcontext(run) as directory:
         prepare(task, directory, processor)
@@ -96,6 +102,10 @@ def _train(task: Task, device: torch.device, *, resume: bool, overwrite: bool) -
     finish_replacing(run / "model", MODEL_FILE)
     torch.manual_seed(recipe.train.seed)
     model = task.build(body)
+    if vectors and not begun:
+        begin_with_vectors(model, task.processor, Path(vectors))
+    if vectors and recipe.data.freeze_vectors:
+        freeze_embeddings(model)
     count = sum(each.numel() for each in model.parameters())
     learned = sum(each.numel() for each in model.parameters() if each.requires_grad)
     share = f" ({learned:,} of them learn)" if learned < count else ""
@@ -121,11 +131,18 @@ def _refuse_impossible_sizes(task: Task, device: torch.device) -> None:
     # Layers first, of which the feed-forward is the least: even without memory, to build too many takes for ever.
     layers, inner = getattr(sizes, "layers", 0), getattr(sizes, "inner", None) or 4 * sizes.width
     refuse_beyond_memory(layers, "layers in training", size * 2 * sizes.width * inner, device, advice)
+    model = _without_memory(task)
     with torch.device("meta"):
-        model = task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes)
         in_files(model)
     count = sum(each.numel() for each in model.parameters())
     refuse_beyond_memory(count, "parameters in training", size, device, advice)
+
+
+def _without_memory(task: Task) -> torch.nn.Module:
+    """The model, or its body, of the sizes that are asked for, of which there is nothing but names and shapes."""
+    sizes = task.recipe.model
+    with torch.device("meta"):
+        return task.network(replace(sizes, vocabulary=3) if "vocabulary" in task.from_processor else sizes)
 
 
 def prepare(task: Task, directory: Path, processor: Any = None) -> None:

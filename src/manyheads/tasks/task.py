@@ -34,6 +34,7 @@ TASKS = {
     "tag": "manyheads.tasks.tag",
     "similarity": "manyheads.tasks.similarity",
     "answer": "manyheads.tasks.answer",
+    "vectors": "manyheads.tasks.vectors",
 }
 
 Files = Annotated[tuple[str, ...], "FILE…"]
@@ -247,6 +248,10 @@ class Task:
         """The objective."""
         raise NotImplementedError
 
+    def learn(self, model: "nn.Module", batch: Any, rate: float) -> "tuple[Tensor, Tensor]":
+        """A step by the task's own optimizer: the likelihood of the batch, and a gradient's norm."""
+        raise NotImplementedError
+
     def validate(self, model: "nn.Module") -> dict[str, float]:
         """Scores on validation data: at least `loss`."""
         raise NotImplementedError
@@ -357,9 +362,11 @@ def predictors() -> Iterator[type[Predictor]]:
 
 
 def predictor_of(path: str | Path) -> type[Predictor]:
-    """What a user calls for the model in a directory."""
+    """What a user calls for the model in a directory; a file can only be one of word vectors."""
     from manyheads.interop.directory import saved_kind
 
+    if Path(path).is_file():
+        return _module("vectors", "use").PREDICTOR
     file = Path(path) / "recipe.toml"
     trained = read_toml(file).get("task") if file.is_file() else None  # two tasks may train one kind of model
     if trained in TASKS:

@@ -124,6 +124,19 @@ class FileTokenizer:
             return token.removeprefix(" ")
         return token.removeprefix("▁")
 
+    def words(self) -> dict[int, str]:
+        """The ids that stand for a word or a mark by themselves, each with it: no special tokens, no pieces of words.
+
+        A piece that begins a word is taken for the word that it spells.
+        """
+        vocabulary, model = self._model.get_vocab(), self._model.model
+        if isinstance(model, models.WordLevel) and max(map(len, vocabulary.keys() - special_tokens(self._model))) == 1:
+            return {}  # its tokens are characters
+        letters = byte_of_letter() if '"ByteLevel"' in self._parts else {}
+        ids = sorted(each for each in vocabulary.values() if each not in self._special_ids)
+        found = {each: _whole_word(model, str(self._model.id_to_token(each)), letters) for each in ids}
+        return {each: word for each, word in found.items() if word}
+
     @cached_property
     def _parts(self) -> str:
         description = json.loads(self._model.to_str())
@@ -218,6 +231,22 @@ class Tokenizer(FileTokenizer):
         return [each for each in ids if each not in (self.pad, self.end)] + [self.end]
 
 
+def _whole_word(model: Any, token: str, letters: dict[str, int]) -> str | None:
+    """The word that a token of a tokenizer's model spells; None for one that goes on with a word."""
+    if isinstance(model, models.WordLevel):
+        return token
+    if isinstance(model, models.WordPiece):
+        return None if token.startswith(model.continuing_subword_prefix) else token
+    if ending := getattr(model, "end_of_word_suffix", None):  # GPT-1's, where the last piece is marked
+        return token.removesuffix(ending) if token.endswith(ending) else None
+    if letters:
+        token = bytes(letters.get(letter, 0) for letter in token).decode("utf-8", errors="replace")
+    word = token.removeprefix(" ").removeprefix("▁")
+    # A mark has no space before it where it follows a word.
+    begins = word != token or not any(letter.isalnum() for letter in word)
+    return word if begins and word.isprintable() and not {" ", "▁", "\ufffd"} & {*word} else None
+
+
 def refuse_large(vocabulary: int) -> None:
     """A vocabulary that no corpus yields is not asked for: the library sets memory aside for all of it."""
     if vocabulary > LARGEST:
@@ -298,8 +327,13 @@ def mark_special(model: tokenizers.Tokenizer, tokens: Iterable[str]) -> None:
     model.add_special_tokens([token for token in dict.fromkeys(tokens) if token not in already])
 
 
+def special_tokens(model: tokenizers.Tokenizer) -> list[str]:
+    """The tokens that no text has."""
+    return [token.content for token in model.get_added_tokens_decoder().values() if token.special]
+
+
 def _special_tokens(model: tokenizers.Tokenizer) -> str:
-    found = [token.content for token in model.get_added_tokens_decoder().values() if token.special]
+    found = special_tokens(model)
     return f"its special tokens are {', '.join(found)}" if found else "it has no special tokens"
 
 

@@ -25,7 +25,14 @@ def constant(step: int, warmup: int, steps: int) -> float:
     return min(step / warmup, 1.0)
 
 
-SCHEDULES = {"inverse_sqrt": inverse_sqrt, "cosine": cosine, "constant": constant}
+def linear(step: int, warmup: int, steps: int) -> float:
+    """A linear warm-up, then a straight line down to a ten-thousandth (Mikolov et al. 2013)."""
+    if step <= warmup:
+        return step / warmup
+    return max(1 - (step - warmup) / max(steps - warmup, 1), 1e-4)
+
+
+SCHEDULES = {"inverse_sqrt": inverse_sqrt, "cosine": cosine, "constant": constant, "linear": linear}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +44,8 @@ class TrainConfig:
     epochs: int = 0
     """Training ends after so many, if train.steps would be more; 0, as where train.steps is set: steps alone count."""
     optimizer: str = "adam"
-    """adam (as published), adamw (with weight_decay) or muon (for hidden matrices, adamw for all else)."""
+    """adam (as published), adamw (with weight_decay), muon (for hidden matrices, adamw for all else), or own: that of
+    the task, if it has one, as word vectors have."""
     weight_decay: float = 0.0
     """Decay of matrices under adamw and muon."""
     beta2: float = 0.98
@@ -45,7 +53,7 @@ class TrainConfig:
     learning_rate: float | None = None
     """The peak; unset: (width · warmup)^-½, as published."""
     schedule: str = "inverse_sqrt"
-    """inverse_sqrt, cosine or constant, each after a linear warm-up."""
+    """inverse_sqrt, cosine, linear or constant, each after a linear warm-up."""
     warmup: int = 4000
     """Steps until the learning rate is at its peak."""
     smoothing: float = 0.1
@@ -84,14 +92,14 @@ class TrainConfig:
         for name, end in (("seed", 2**32), ("beta2", 1), ("smoothing", 1)):
             if not 0 <= getattr(self, name) < end:
                 raise ConfigError(f"train.{name} is {getattr(self, name)}; it must be at least 0 and below {end}")
-        for name, known in (("optimizer", ("adam", "adamw", "muon")), ("schedule", tuple(SCHEDULES))):
+        for name, known in (("optimizer", ("adam", "adamw", "muon", "own")), ("schedule", tuple(SCHEDULES))):
             if getattr(self, name) not in known:
                 raise ConfigError(f"train.{name} is '{getattr(self, name)}'; it can be {', '.join(known)}")
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise ConfigError(f"train.learning_rate is {self.learning_rate}; it must be above 0 and finite")
         if math.isinf(self.weight_decay):
             raise ConfigError(f"train.weight_decay is {self.weight_decay}; it must be finite")
-        if self.weight_decay and self.optimizer == "adam":
+        if self.weight_decay and self.optimizer in ("adam", "own"):
             raise ConfigError(f"train.weight_decay is {self.weight_decay}, but {self.optimizer} has none; use adamw")
         if self.average > self.keep:
             raise ConfigError(f"train.average {self.average} needs as many checkpoints, but train.keep is {self.keep}")

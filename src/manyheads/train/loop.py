@@ -45,6 +45,10 @@ class Job(Protocol):
     """What the loss of one batch leaves to that of the next, such as a recurrent state; nothing for most."""
 
     def loss(self, model: nn.Module, batch) -> Loss: ...
+    def learn(self, model: nn.Module, batch, rate: float) -> tuple[Tensor, Tensor]:
+        """A step by an optimizer of its own, if it has one: what `loss` says of the batch, and a gradient's norm."""
+        ...
+
     def validate(self, model: nn.Module) -> dict[str, float]: ...
     def keep(self, model: nn.Module, which: str, scores: dict[str, float]) -> None: ...
 
@@ -129,7 +133,13 @@ class Training:
         if not self.model.training:
             self.model.train()
         tokens = sum(batch.target_tokens for batch in group)
-        likelihood = torch.zeros((), device=self.device)
+        likelihood = norm = torch.zeros((), device=self.device)
+        if config.optimizer == "own":
+            for batch in group:
+                found, norm = self.job.learn(self.model, batch.to(self.device), rate)
+                likelihood = likelihood + found
+            self.interval.add(step, likelihood / tokens, norm, tokens)
+            return
         for batch in group:
             with torch.autocast("cuda", torch.bfloat16, enabled=self.device.type == "cuda"):
                 loss = self.job.loss(self.model, batch.to(self.device))

@@ -22,7 +22,8 @@ class Optimizer:
         return [group for part in self.parts for group in part.param_groups]
 
     def state_of(self, weight: Tensor) -> dict[str, Tensor]:
-        return self._part_of[weight].state[weight]
+        part = self._part_of.get(weight)
+        return part.state[weight] if part else {}
 
     def step(self) -> None:
         for part in self.parts:
@@ -38,8 +39,10 @@ def build_optimizer(model: nn.Module, config: TrainConfig) -> Optimizer:
 
     Muon (Jordan et al. 2024) takes the matrices between embedding and output: it follows the momentum of the gradient
     made orthogonal, so that no direction is left behind. Its steps are scaled to the size of AdamW's (Liu et al. 2025),
-    so that one learning rate serves both.
+    so that one learning rate serves both.  A task that has its own keeps its state itself.
     """
+    if config.optimizer == "own":
+        return Optimizer(())
     hidden, matrices, others = [], [], []
     for name, parameter in _learned(model).items():
         if parameter.dim() < 2 or ".positions." in f".{name}":

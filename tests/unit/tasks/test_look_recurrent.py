@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from manyheads.core.errors import ConfigError
+from manyheads.models import birnn, heads, rnn_translator
 from manyheads.nn.recurrent import CELLS
 from manyheads.tasks.classify.use import Classifier
 from manyheads.tasks.inside.align import align, all_readings
@@ -14,8 +15,6 @@ from manyheads.tasks.tag.use import Tagger
 from manyheads.tasks.translate.use import Translator
 from tests.unit.tasks.tiny import ENCODER, NAMES, SECOND, TEXT, TRANSLATION, made
 
-rnn_translator = pytest.importorskip("manyheads.models.rnn_translator")
-birnn, heads = pytest.importorskip("manyheads.models.birnn"), pytest.importorskip("manyheads.models.heads")
 SIDES = [f"encoder.layers.{layer}.{way}" for layer in (0, 1) for way in ("onward", "backward")]
 
 

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.classify.recipe import ExampleEvaluation
+from manyheads.tasks.sections import EmbeddingData
 from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below
 
 LONGEST, STRIDE = 384, 128  # tokens of a window, and from one to the next
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerData:
+class AnswerData(EmbeddingData):
     """Which questions an answerer learns from, and how they are cut into tokens, windows and batches."""
 
     data: Files = ()
@@ -30,6 +31,7 @@ class AnswerData:
     """Windows in a batch."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.valid and not self.data:
             raise ConfigError("data.valid is given without data.data; give both or neither")
         refuse_below("data", self, 1, "stride", "longest", "examples")

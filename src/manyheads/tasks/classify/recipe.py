@@ -7,6 +7,7 @@ from pathlib import Path
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
 from manyheads.tasks.language.recipe import FAMILIES as DECODERS
+from manyheads.tasks.sections import EmbeddingData
 from manyheads.tasks.task import File, Files, FineTune, FineTuningRecipe, refuse_below, refuse_other_family
 
 ENCODERS = {"bert": "BertConfig", "birnn": "BiRNNConfig"}
@@ -14,7 +15,7 @@ FAMILIES = {**DECODERS, **ENCODERS, "bag": "BagConfig", "lexicon": "LexiconConfi
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExampleData:
+class ExampleData(EmbeddingData):
     """Which examples a classifier learns from, and how they are cut into tokens and batches."""
 
     train: Files = ()
@@ -36,6 +37,7 @@ class ExampleData:
     """For --preset lexicon: lines of a word, a tab, and positive or negative; unset: a small list that is shipped."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.valid and not self.train:
             raise ConfigError("data.valid is given without data.train; give both or neither")
         if self.columns and len(self.columns) not in (2, 3):

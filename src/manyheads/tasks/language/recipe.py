@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manyheads.core.errors import ConfigError
+from manyheads.tasks.sections import EmbeddingData
 from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_below, refuse_other_family
 from manyheads.tasks.translate.recipe import refuse_fields
 from manyheads.train.config import TrainConfig
@@ -12,7 +13,7 @@ FAMILIES = {"gpt": "GPTConfig", "llama": "LlamaConfig", "rnn": "RNNConfig", "byt
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextData:
+class TextData(EmbeddingData):
     """Which text a language model learns from, and how it is cut into tokens and batches."""
 
     text: Files = ()
@@ -41,6 +42,7 @@ class TextData:
     """At most so many tokens are validated on."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.text and self.pairs:
             raise ConfigError("both data.text and data.pairs are given; a model learns from one of them")
         if self.valid and not self.text:

@@ -5,12 +5,13 @@ from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.language.recipe import TextEvaluation
+from manyheads.tasks.sections import EmbeddingData
 from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedData:
+class MaskedData(EmbeddingData):
     """Which text an encoder learns from, and how it is cut into tokens and batches."""
 
     text: Files = ()
@@ -33,6 +34,7 @@ class MaskedData:
     """At most so many tokens are validated on."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.valid and not self.text:
             raise ConfigError("data.valid is given without data.text; give both or neither")
         refuse_below("data", self, 1, "rows", "valid_tokens")

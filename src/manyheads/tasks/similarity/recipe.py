@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.classify.recipe import ExampleEvaluation
+from manyheads.tasks.sections import EmbeddingData
 from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below
 
 SHORTEST = 5  # tokens of a text that leave place for words between the marks
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimilarityData:
+class SimilarityData(EmbeddingData):
     """Which pairs an embedder learns from, and how texts become vectors."""
 
     pairs: Files = ()
@@ -37,6 +38,7 @@ class SimilarityData:
     """Pairs in a batch; without scores, what each text is compared with."""
 
     def __post_init__(self):
+        super().__post_init__()
         from manyheads.models.bert import POOLINGS
 
         if self.valid and not self.pairs:

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 
 from manyheads.core.errors import ConfigError
 from manyheads.tasks.classify.recipe import ENCODERS, ExampleEvaluation
+from manyheads.tasks.sections import EmbeddingData
 from manyheads.tasks.task import Files, FineTuningRecipe, refuse_below, refuse_other_family
 
 
 @dataclass(frozen=True, kw_only=True)
-class TagData:
+class TagData(EmbeddingData):
     """Which sentences a tagger learns from, and how they are cut into tokens and batches."""
 
     train: Files = ()
@@ -25,6 +26,7 @@ class TagData:
     """Sentences in a batch, or windows of those that are longer than the model reads."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.valid and not self.train:
             raise ConfigError("data.valid is given without data.train; give both or neither")
         refuse_below("data", self, 1, "examples")

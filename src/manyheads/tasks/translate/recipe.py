@@ -7,6 +7,7 @@ from typing import Any
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
 from manyheads.core.words import counted
+from manyheads.tasks.sections import EmbeddingData
 from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_other_family
 from manyheads.train.config import TrainConfig
 
@@ -14,7 +15,7 @@ FAMILIES = {"transformer": "TransformerConfig", "conv": "ConvSeq2SeqConfig", "rn
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairData:
+class PairData(EmbeddingData):
     """Which sentence pairs a translator learns from, and how they are cut into tokens and batches."""
 
     source: Files = ()
@@ -41,6 +42,7 @@ class PairData:
     """Target tokens of a batch, padding included."""
 
     def __post_init__(self):
+        super().__post_init__()
         refuse_fields(self.fields)
         for side in ("", "valid_"):
             sources, targets = getattr(self, f"{side}source"), getattr(self, f"{side}target")
