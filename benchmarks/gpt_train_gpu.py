@@ -78,7 +78,7 @@ def nanogpt_step(model, optimizer, rows: int, loss_of):
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
 
     return steps
 

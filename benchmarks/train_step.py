@@ -164,7 +164,7 @@ def train_rate(contender, batches: list[Batch]):
         contender.loss(batch).backward()
         nn.utils.clip_grad_norm_(contender.model.parameters(), CLIP)
         contender.optimizer.step()
-        contender.optimizer.zero_grad(set_to_none=True)
+        contender.optimizer.zero_grad()
         return batch.target_tokens / (time.perf_counter() - began)
 
     return step
