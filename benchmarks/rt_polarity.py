@@ -1,6 +1,6 @@
 """Sentences of movie reviews by tenfold cross-validation, as Kim (2014): accuracy of each preset of `train classify`.
 
-    python benchmarks/rt_polarity.py --data $MANYHEADS_DATA/rt_polarity --jobs 16 --vectors glove.6B.50d.txt --out rt.json
+    python benchmarks/rt_polarity.py --data $MANYHEADS_DATA/rt_polarity --jobs 16 --vectors glove.txt --out rt.json
     python benchmarks/rt_polarity.py --data $MANYHEADS_DATA/rt_polarity --models bag lexicon --folds 2
     python benchmarks/rt_polarity.py --data $MANYHEADS_DATA/rt_polarity --validation --model "mine=--preset bag …"
 
@@ -172,7 +172,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder with one file .pos and one .neg")
     parser.add_argument("--models", nargs="+", default=[], metavar="NAME", help=f"of {', '.join(MODELS)}; none: all")
     parser.add_argument("--model", action="append", default=[], metavar="NAME=FLAGS", help="one more")
-    parser.add_argument("--folds", type=int, default=FOLDS, help="only the first so many are tested")
+    few = {"choices": range(1, FOLDS + 1), "metavar": "N", "help": "only the first so many are tested"}
+    parser.add_argument("--folds", type=int, default=FOLDS, **few)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one thread")
     parser.add_argument("--vectors", type=Path, help="word vectors of 50 numbers, for models that begin with them")
     parser.add_argument("--out", type=Path, help="a JSON file for what was found, written after each fold")
@@ -181,7 +182,7 @@ def main() -> None:
     models, part = chosen(asked), "valid" if asked.validation else "test"
     describe_machine()
     known: dict[str, Tested] = {}
-    for known in tested(models, folds(asked.data), min(asked.folds, FOLDS), part, asked.jobs):
+    for known in tested(models, folds(asked.data), asked.folds, part, asked.jobs):
         if asked.out:
             found = {name: vars(each) for name, each in known.items()}
             asked.out.write_text(json.dumps({"part": part, "models": found}, indent=1) + "\n", encoding="utf-8")
