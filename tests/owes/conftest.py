@@ -11,6 +11,7 @@ from helpers import SCALINGS, padded_on_a_gpu, positions, randomised
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from manyheads.models.bag import BagClassifier, BagConfig
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.birnn import BiRNN, BiRNNConfig
 from manyheads.models.classifier import DecoderClassifier
@@ -32,6 +33,7 @@ PAIRS = RNNTranslatorConfig(vocabulary=23, width=12, layers=2, dropout=0.0)
 LSTM = RNNConfig(vocabulary=23, width=12, layers=2, dropout=0.0, end=1)
 BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
 BERT = replace(BERT, **NO_DROPOUT)
+BAG = BagConfig(vocabulary=23, ngrams=1, hidden=13, dropout=0.0)
 BILSTM = BiRNNConfig(vocabulary=23, width=12, embedding_width=7, layers=2, dropout=0.0)
 NAMES = ("a", "b", "c", "d", "e")
 UNEVEN = {"heads": 5, "key_width": 6, "value_width": 3}  # heads that do not split the width
@@ -111,6 +113,13 @@ class Encoding(Decoding):
 
     def sees(self, length: int) -> Tensor:
         return torch.ones(length, len(self.each([[1] * length])[0])).bool()
+
+
+class Counting(Encoding):
+    """Words and lengths in, a vector for each row out; id 0 is no word, so that it is never counted."""
+
+    def with_padding_seen(self, rows: list[list[int]]) -> list[Tensor]:
+        return self.each(rows, 4, torch.full((len(rows),), max(map(len, rows))))
 
 
 def transformers():
@@ -220,7 +229,12 @@ def of(families: dict):
 
 
 attending = of({**CACHED, **ENCODERS, **CLASSIFIERS})
+# Not the lexicon: of the words themselves it sees only the kinds.
+BAGS = {
+    f"bag of words {named(change)}": (lambda each=change: BagClassifier(replace(BAG, **each), NAMES), Counting)
+    for change in ({"weighting": "counts"}, {"weighting": "tfidf"}, {"layers": 2})
+}
 RECURRENT_MODELS = {**RECURRENT, **RECURRENT_TRANSLATORS, **CLASSIFIERS_RECURRENT, **ENCODERS_RECURRENT}
-family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT_MODELS})
+family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT_MODELS, **BAGS})
 cached = of({**CACHED, **RECURRENT, **RECURRENT_TRANSLATORS})
 decoder = of(DECODERS)

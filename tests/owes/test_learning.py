@@ -9,6 +9,7 @@ import torch
 from helpers import padded_on_a_gpu, positions
 from torch import Tensor
 
+from manyheads.models.bag import BagClassifier, BagConfig
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
 from manyheads.models.birnn import BiRNN, BiRNNConfig
 from manyheads.models.classifier import DecoderClassifier
@@ -77,6 +78,7 @@ def tagged() -> SimpleNamespace:
 
 LSTM = RNNConfig(vocabulary=23, width=96, dropout=0.0)
 RECURRENT = RNNTranslatorConfig(vocabulary=23, width=48, dropout=0.05, pad=PAD, start=PAD, end=END)
+BAG = BagConfig(vocabulary=23, ngrams=1, weighting="counts", hidden=48, dropout=0.05)
 BILSTM = BiRNNConfig(vocabulary=23, width=48, layers=1, dropout=0.05)
 LABELS, FOLLOWS = torch.tensor([0, 1, 1, 4, 0, 4, 1, 0, 4, 1]), torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1, 0])
 translating, speaking = partial(translation_loss, batch=pairs()), partial(language_loss, batch=texts())
@@ -117,6 +119,7 @@ LEARNERS = {
     },
     "GPT-2, classifier": (lambda: DecoderClassifier(GPT(GPT_2), NAMES), labelling),
     "Llama, number": (lambda: DecoderClassifier(Llama(LLAMA)), counting),
+    "bag of words, network": (lambda: BagClassifier(replace(BAG, layers=2), NAMES), labelling),
     "LSTM, classifier": (lambda: DecoderClassifier(RNN(LSTM), NAMES), labelling),
     "BiLSTM, classifier": (lambda: EncoderClassifier(BiRNN(BILSTM), NAMES), labelling),
     "BiGRU, number": (lambda: EncoderClassifier(BiRNN(replace(BILSTM, cell="gru"))), counting),

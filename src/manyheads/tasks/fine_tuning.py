@@ -32,8 +32,8 @@ ENCODERS: dict[str, tuple[Any, Any, dict[str, Callable[[], Any]]]] = {
     "birnn": (BiRNN, BiRNNConfig, birnn.PRESETS),
 }
 """The families of encoders: their models, sizes and presets."""
-RECURRENT = ("rnn", "birnn")
-RECURRENT_EPOCHS, RECURRENT_RATE = 10, 2e-3  # of untrained recurrent models, which have everything to learn
+RECURRENT = {"rnn": (8, 2e-3), "birnn": (5, 4e-3)}
+"""Epochs of untrained recurrent models, and the learning rate: by validation on ten thousand sentences."""
 
 
 class FineTuning(Task):
@@ -98,7 +98,7 @@ class FineTuning(Task):
         recipe = cls.Recipe(family=family, model=sizes)
         if family not in RECURRENT or trained:
             return recipe
-        return replace(recipe, fine_tune=replace(recipe.fine_tune, epochs=RECURRENT_EPOCHS))
+        return replace(recipe, fine_tune=replace(recipe.fine_tune, epochs=RECURRENT[family][0]))
 
     @classmethod
     def complete(cls, begun: Any, change: Callable[[Any], Any], asked: Asked) -> Any:
@@ -141,7 +141,7 @@ class FineTuning(Task):
         if self.recipe.fine_tune.freeze:
             return 1e-3
         if self.recurrent:
-            return RECURRENT_RATE
+            return RECURRENT[self.family][1]
         return 5e-5 if self.recipe.fine_tune.model and self.recipe.model.width >= LARGE else 3e-4
 
     def check(self) -> None:

@@ -125,4 +125,4 @@ def _table(title: str, numbers: np.ndarray, rows: list[str], columns: list[str],
 
 def _written(number: float) -> str:
     """A count as it is, any other number with four digits."""
-    return f"{number:.0f}" if float(number).is_integer() else f"{number:.{DIGITS}f}"
+    return f"{number + 0.0:.0f}" if float(number).is_integer() else f"{number:.{DIGITS}f}"  # and no zero below zero

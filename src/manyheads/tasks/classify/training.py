@@ -17,7 +17,7 @@ from manyheads.tasks.card import model_card
 from manyheads.tasks.classify.data import read_all, store_examples, with_marks
 from manyheads.tasks.classify.recipe import FAMILIES, ClassifyFineTune, ClassifyRecipe, ExampleData
 from manyheads.tasks.classify.words import WORD_FAMILIES
-from manyheads.tasks.fine_tuning import ENCODERS, RECURRENT, RECURRENT_EPOCHS, RECURRENT_RATE, FineTuning, presets_of
+from manyheads.tasks.fine_tuning import ENCODERS, RECURRENT, FineTuning, presets_of
 from manyheads.tasks.labelled import Split, Wrapping
 from manyheads.tasks.language import training as language
 from manyheads.tasks.task import Asked, refuse_other_family
@@ -88,7 +88,7 @@ class Classification(FineTuning):
         family, usual = DECODERS[type(sizes)], ClassifyFineTune()
         if family in RECURRENT:
             # The one state that is read must keep the whole text, not what comes next: both at once taught neither.
-            epochs = usual.epochs if trained else RECURRENT_EPOCHS
+            epochs = usual.epochs if trained else RECURRENT[family][0]
             return ClassifyRecipe(family=family, model=sizes, fine_tune=ClassifyFineTune(auxiliary=0.0, epochs=epochs))
         return ClassifyRecipe(family=family, model=sizes)
 
@@ -101,10 +101,8 @@ class Classification(FineTuning):
 
     def rate(self) -> float:
         recipe = self.recipe
-        if self.encoder or recipe.fine_tune.freeze:
+        if self.encoder or self.recurrent or recipe.fine_tune.freeze:
             return super().rate()
-        if self.recurrent:
-            return RECURRENT_RATE
         return 6.25e-5 if recipe.fine_tune.model is not None and recipe.model.width >= LARGE else 5e-4
 
     def check(self) -> None:

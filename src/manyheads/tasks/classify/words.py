@@ -90,6 +90,10 @@ class Lexicon(WordFamily):
     )
     rate = 0.03
 
+    def recipe(self, name: str) -> ClassifyRecipe:
+        usual = super().recipe(name)
+        return replace(usual, data=replace(usual.data, vocabulary=len(self.processor((), usual.data))))
+
     def known(self, data: ExampleData) -> dict[str, Any]:
         return {"kinds": kinds_of_words(read_lexicon(data.lexicon))}
 
