@@ -88,6 +88,9 @@ def test_a_run_goes_on_to_the_bit_without_its_files(method, text, tmp_path):
     assert checkpoints(tmp_path / "part")[-1] == "step-00000011"
     carried = tmp_path / "part" / "checkpoints" / "step-00000011" / "carried.safetensors"
     assert carried.exists() == (method == "glove")  # AdaGrad's sums
+    shutil.copy(text, mine)
+    learned(tmp_path / "part", mine, method, "train.steps=1", flags=["--overwrite"])  # which nothing of it hinders
+    assert checkpoints(tmp_path / "part") == ["step-00000001"]
 
 
 @pytest.mark.slow

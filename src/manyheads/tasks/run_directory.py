@@ -18,7 +18,7 @@ PARTS = {  # with the files in each; those that are prepared come last, and the 
     "reliability.png": "",
     "metrics.jsonl": "",
     "tensorboard": r"events\.out\.tfevents\..*",
-    "checkpoints": r"step-\d{8,}/(model\.safetensors|optimizer\.safetensors|state\.json)",
+    "checkpoints": r"step-\d{8,}/((model|optimizer|carried)\.safetensors|state\.json)",
     "model": MODEL_FILE.pattern,
     "tokenizer": MODEL_FILE.pattern,
     "data": rf"{_STORE}|valid\.jsonl?",

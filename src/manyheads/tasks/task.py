@@ -9,10 +9,13 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError
+from manyheads.tasks.sections import File as File
+from manyheads.tasks.sections import Files as Files
+from manyheads.tasks.sections import FineTune as FineTune
 from manyheads.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -37,11 +40,6 @@ TASKS = {
     "vectors": "manyheads.tasks.vectors",
 }
 
-Files = Annotated[tuple[str, ...], "FILE…"]
-"""A field of a recipe that names files; what is annotated is how a flag for it is written in its help."""
-File = Annotated[str | None, "FILE"]
-"""One that names a single file, or none."""
-
 
 def lazily(module: str, name: str) -> Callable[[], Any]:
     """Makes the default of a section whose class needs torch, once there is one to be made."""
@@ -65,22 +63,6 @@ class Recipe:
 
     def __post_init__(self):
         refuse_other_task(self.task, type(self).task)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FineTune:
-    """What is learned again, and how long."""
-
-    model: str | None = None
-    """The run or model directory of the pre-trained model to begin with; unset: an untrained one."""
-    freeze: bool = False
-    """Whether the pre-trained model stays as it is, and only what stands on top of it learns."""
-    epochs: int = 3
-    """How often each example is seen; steps follow from it, unless set."""
-
-    def __post_init__(self):
-        if self.epochs < 1:
-            raise ConfigError(f"fine_tune.epochs is {self.epochs}; it must be at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 BLOCK = 32  # words that share the words drawn against them
-DRAWN = 32  # of those; each counts as much as makes `negative` of them for a pair
+DRAWN = 16  # of those; each counts as much as makes `negative` of them for a pair
 BLOCKS_AT_ONCE = 8  # of whose words no gradient sees that of another
 LARGE = 500  # words of a vocabulary for each of those blocks: in a small one the same rows come again too soon
 
