@@ -1,13 +1,14 @@
-"""Training steps of an LSTM language model on a CPU: manyheads and a plain torch.nn.LSTM model, in turns, in one process.
+"""Training steps of an LSTM language model on a CPU: manyheads and a plain torch.nn.LSTM model, in turns.
 
     python benchmarks/lstm_step.py              about 2 minutes on 2 cores
     python benchmarks/lstm_step.py --rounds 1 --width 64      a few seconds, to see that it works
 
-The medium LSTM of Zaremba et al. (2014), two layers of width 650 over 10,000 words, embedding and output tied, in float32.
-A step is: 20 rows of 35 tokens that go on from the state of the step before, dropout 0.5 (on embeddings, between layers,
-before the output), cross-entropy, backward, gradients clipped to norm 0.25, one update by fused AdamW. Both begin with the
-same weights, which is checked by their loss and their gradients without dropout, and see the same tokens. The peer is
-written as its users do: nn.Embedding, nn.LSTM with its two layers and their dropout, F.cross_entropy on all logits.
+The medium LSTM of Zaremba et al. (2014), two layers of width 650 over 10,000 words, embedding and output tied, in
+float32. A step is: 20 rows of 35 tokens that go on from the state of the step before, dropout 0.5 (on embeddings,
+between layers, before the output), cross-entropy, backward, gradients clipped to norm 0.25, one update by fused AdamW.
+Both begin with the same weights, which is checked by their loss and their gradients without dropout, and see the same
+tokens. The peer is written as its users do: nn.Embedding, nn.LSTM with its two layers and their dropout,
+F.cross_entropy on all logits.
 
 Prints tokens a second: the median, the range over rounds, and the ratio of ours to the peer.
 """
