@@ -74,7 +74,7 @@ class LanguageTokenizer(FileTokenizer):
         return cls(model, end=END_OF_TEXT)
 
     @classmethod
-    def words(cls, texts: Iterable[str], vocabulary: int) -> "LanguageTokenizer":
+    def word_level(cls, texts: Iterable[str], vocabulary: int) -> "LanguageTokenizer":
         """The commonest words of texts that are cut into words by spaces already, and the end of a line as one more.
 
         Any other word is unknown, as is "<unk>" itself, which such texts have in the place of rare words.

@@ -74,7 +74,7 @@ def train_tokenizer(examples: Texts | Corpus, data: TextData) -> LanguageTokeniz
             if data.tokenizer == CHARACTERS:
                 tokenizer = LanguageTokenizer.characters(letters)
             elif data.tokenizer == WORDS:
-                tokenizer = LanguageTokenizer.words(letters, data.vocabulary)
+                tokenizer = LanguageTokenizer.word_level(letters, data.vocabulary)
             else:
                 tokenizer = LanguageTokenizer.train(letters, data.vocabulary)
     if isinstance(examples, Texts):
