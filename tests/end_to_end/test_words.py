@@ -14,7 +14,7 @@ from manyheads.tasks.inside.walk import walk_through
 from .conftest import called, newest_difference, recorded, refused, tables, taught
 from .test_classify import sentences
 
-SETTINGS = ["train.device=cpu", "train.valid_every=20", "fine_tune.epochs=10", "data.examples=8"]
+SETTINGS = ["train.device=cpu", "train.valid_every=20", "fine_tune.epochs=25", "data.examples=8"]
 ARMS = {
     "bag": ("--preset", "bag"),
     "counts": ("--preset", "bag", "--set", "model.weighting=counts", "model.ngrams=1"),

@@ -23,8 +23,9 @@ from manyheads.train.objectives import Loss, tag_loss, tagging_loss
 MADE_OF = {"bert": "An encoder", "birnn": "A recurrent network in two directions"}
 TRAINED_AS = {"bert": "BERT was fine-tuned to find names (Devlin et al. 2019)", "birnn": "in Huang et al. (2015)"}
 OPENED_BY = {
-    "bert": " and, where `config.json` says bert,\ntransformers' `AutoModelForTokenClassification`",
-    "birnn": "",
+    "bert": "`manyheads tag`, `manyheads.Tagger` and, where `config.json` says bert, transformers'\n"
+    "`AutoModelForTokenClassification`",
+    "birnn": "`manyheads tag` and `manyheads.Tagger`",
 }
 
 
@@ -92,10 +93,11 @@ class Tagging(FineTuning):
     def card(self, which: str, scores: dict[str, float]) -> str:
         count = len(np.unique(self.train["sentence"]))
         about = f"""
-{MADE_OF[self.family]} with one linear layer on the state of each word's first piece, trained on {count:,} sentences
-as {TRAINED_AS[self.family]}; these are its weights {which}. Its labels are
+{MADE_OF[self.family]} with one linear layer on the state of each word's first piece, trained on
+{count:,} sentences as {TRAINED_AS[self.family]}; these are its weights {which}.
+Its labels are
 {", ".join(self.names)}.
-`manyheads tag`, `manyheads.Tagger`{OPENED_BY[self.family]} open this directory.
+{OPENED_BY[self.family]} open this directory.
 """
         meaning = """
 Accuracy is in percent of the words; F1, where there is one, is of entities as the CoNLL shared tasks counted them, in
