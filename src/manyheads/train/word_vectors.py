@@ -75,7 +75,7 @@ def drawn_from(cumulative: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def windows(ids_N: Tensor, lines_N: Tensor, reach: int, cumulative: Tensor) -> Windows:
     """The windows of each word of a text: 1 to `reach` words on either side, as is drawn for each, of the same line."""
-    blocks = -(-len(ids_N) // BLOCK)
+    blocks = max(1, -(-len(ids_N) // BLOCK))  # one of padding where all words were thinned out
     missing = blocks * BLOCK - len(ids_N)
     words_KB, lines_KB = (
         functional.pad(each, (0, missing), value=value).view(blocks, BLOCK)

@@ -133,7 +133,9 @@ class WordVectorLearning(Task):
         likelihood = norm = torch.zeros((), device=batch.ids.device)
         for number, part in enumerate(found.parts(blocks)):
             if not number:  # for all words it would cost more than it tells
-                likelihood = gradients.objective(method, *tables, part, negative) / min(part.words.numel(), kept)
+                likelihood = gradients.objective(method, *tables, part, negative) / max(
+                    1, min(part.words.numel(), kept)
+                )
             slopes = gradients.descend(method, *tables, part, negative, rate)
             norm = slopes.norm() if not number else norm
         return likelihood * batch.target_tokens, norm
