@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-BLOCK = 16  # words that share the words drawn against them
-DRAWN = 16  # of those; each counts as much as makes `negative` of them for a pair
-BLOCKS_AT_ONCE = 16  # of whose words no gradient sees that of another
-LARGE = 250  # words of a vocabulary for each of those blocks: in a small one the same rows come again too soon
+BLOCK = 32  # words that share the words drawn against them
+DRAWN = 32  # of those; each counts as much as makes `negative` of them for a pair
+BLOCKS_AT_ONCE = 8  # of whose words no gradient sees that of another
+LARGE = 500  # words of a vocabulary for each of those blocks: in a small one the same rows come again too soon
 
 
 @dataclass(frozen=True)

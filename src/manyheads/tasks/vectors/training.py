@@ -166,7 +166,7 @@ class WordVectorLearning(Task):
             objective, kept = self._objective(model, batch.to(model.vectors.device))
             total, count = total + float(objective), count + kept
         if not count:
-            raise DataError("every word to validate on is thinned out; give more text, or --set data.sample=0")
+            raise DataError("every word to validate on is thinned out; give more text, or make data.sample 0")
         return {"loss": total / count}
 
     def _objective(self, model: Any, batch: Any) -> tuple[Tensor, int]:
