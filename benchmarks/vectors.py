@@ -13,7 +13,7 @@ and take turns, one seed a round. manyheads learns in one thread, gensim in 2.
 
 Prints words by CPU-second, and for each seed Spearman's correlation on WordSim-353 and SimLex-999 and the share of
 analogies that are right, by one and the same code for both, from the files in $MANYHEADS_DATA/word_eval. Nothing was
-chosen by these.
+chosen by these but what docs/decisions/2026-11-18-vectors.md says.
 """
 
 import argparse

@@ -166,3 +166,9 @@ def test_scores_can_be_had_as_json(run, tmp_path):
     told = tables("evaluate", run, "--similarities", tmp_path / "pairs.tsv")[0][str(tmp_path / "pairs.tsv")]
     assert told["spearman"] > 0.5
     assert f"{told['spearman']:.4f}" in called("evaluate", run, "--similarities", tmp_path / "pairs.tsv").out
+
+
+def test_text_that_is_all_thinned_out_is_no_text_to_validate_on(text, tmp_path):
+    typed = ["--text", text, "--sample", "1e-12", "--out", tmp_path / "run", "--set", "train.steps=1", *SMALL[:2]]
+    said = refused("train", "vectors", *typed, after_reading=True)
+    assert "every word to validate on is thinned out; give more text, or make --sample 0" in said

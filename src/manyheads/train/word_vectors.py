@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 BLOCK = 32  # words that share the words drawn against them
-DRAWN = 16  # of those; each counts as much as makes `negative` of them for a pair
+DRAWN = 32  # of those; each counts as much as makes `negative` of them for a pair
 BLOCKS_AT_ONCE = 8  # of whose words no gradient sees that of another
 LARGE = 500  # words of a vocabulary for each of those blocks: in a small one the same rows come again too soon
 
@@ -24,12 +24,20 @@ class Windows:
 
     words: Tensor
     """[K, B]"""
-    span: Tensor
-    """All words that the windows of a block reach: [K, S]."""
+    others: Tensor
+    """All words that the windows of a block reach, and behind them the words drawn for it: [K, S + R]."""
     mask: Tensor
     """1 where a word of the span stands in the window of a word of the block: [K, B, S]."""
-    drawn: Tensor
-    """[K, R]"""
+
+    @property
+    def span(self) -> Tensor:
+        """[K, S]"""
+        return self.others[:, :-DRAWN]
+
+    @property
+    def drawn(self) -> Tensor:
+        """[K, R]"""
+        return self.others[:, -DRAWN:]
 
     def parts(self, blocks: int) -> Iterator["Windows"]:
         """So many blocks at a time."""
@@ -67,7 +75,7 @@ def drawn_from(cumulative: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def windows(ids_N: Tensor, lines_N: Tensor, reach: int, cumulative: Tensor) -> Windows:
     """The windows of each word of a text: 1 to `reach` words on either side, as is drawn for each, of the same line."""
-    blocks = -(-len(ids_N) // BLOCK)
+    blocks = max(1, -(-len(ids_N) // BLOCK))  # one of padding where all words were thinned out
     missing = blocks * BLOCK - len(ids_N)
     words_KB, lines_KB = (
         functional.pad(each, (0, missing), value=value).view(blocks, BLOCK)
@@ -84,7 +92,8 @@ def windows(ids_N: Tensor, lines_N: Tensor, reach: int, cumulative: Tensor) -> W
     apart_BS[apart_BS == 0] = reach + 1  # no word stands in its own window
     reach_KB = torch.randint(1, reach + 1, (blocks, BLOCK), device=device)
     mask_KBS = (apart_BS <= reach_KB[:, :, None]) & (span_lines_KS[:, None, :] == lines_KB[:, :, None])
-    return Windows(words_KB, span_KS, mask_KBS.float(), drawn_from(cumulative, (blocks, DRAWN)))
+    others_KO = torch.cat([span_KS, drawn_from(cumulative, (blocks, DRAWN))], dim=1)
+    return Windows(words_KB, others_KO, mask_KBS.float())
 
 
 class SkipGram:
@@ -96,8 +105,7 @@ class SkipGram:
     @staticmethod
     def sides(vectors: Tensor, contexts: Tensor, found: Windows) -> tuple[Tensor, Tensor]:
         """What is multiplied for the scores: [K, B, W] and [K, O, W]."""
-        others_KO = torch.cat([found.span, found.drawn], dim=1)
-        return _rows(vectors, found.words), _rows(contexts, others_KO)
+        return _rows(vectors, found.words), _rows(contexts, found.others)
 
     @staticmethod
     def weights(found: Windows, negative: int) -> tuple[Tensor, Tensor]:
@@ -109,9 +117,8 @@ class SkipGram:
     @staticmethod
     def add(vectors: Tensor, contexts: Tensor, found: Windows, left_KBW: Tensor, right_KOW: Tensor, by: float) -> None:
         """Adds to the rows that the sides are of."""
-        others_KO = torch.cat([found.span, found.drawn], dim=1)
         vectors.index_add_(0, found.words.flatten(), left_KBW.flatten(0, 1), alpha=by)
-        contexts.index_add_(0, others_KO.flatten(), right_KOW.flatten(0, 1), alpha=by)
+        contexts.index_add_(0, found.others.flatten(), right_KOW.flatten(0, 1), alpha=by)
 
 
 class Cbow:

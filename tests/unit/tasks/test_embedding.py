@@ -7,7 +7,10 @@ import torch
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.vectors import write_vectors
 from manyheads.models.bert import Bert, BertClassifier, BertConfig
+from manyheads.models.conv import ByteNet, ByteNetConfig, ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.embedding import begin_with_vectors, embeddings_of
 from manyheads.tasks.sections import EmbeddingData
@@ -31,6 +34,10 @@ def test_which_embeddings_a_model_has():
     assert len(embeddings_of(Transformer(TransformerConfig(**sizes)))) == 1
     assert len(embeddings_of(Transformer(TransformerConfig(**sizes, tied=False)))) == 2
     assert embeddings_of(torch.nn.Linear(2, 3)) == []
+    few = {"vocabulary": 9, "width": 12, "layers": 1}
+    for model in (Llama(LlamaConfig(**few, heads=2)), RNN(RNNConfig(**few)), ByteNet(ByteNetConfig(**few))):
+        assert embeddings_of(model) == [model.embedding]
+    assert len(embeddings_of(ConvSeq2Seq(ConvSeq2SeqConfig(**few, pad=0, tied=True)))) == 1
 
 
 def test_a_word_gets_its_vector_as_it_is_or_else_in_small_letters(file, capsys):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from manyheads.core.errors import ConfigError
+from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.batches import Batches
 from manyheads.data.ragged import Store
 from manyheads.models.vectors import WordVectorsModel
@@ -132,8 +132,10 @@ class WordVectorLearning(Task):
         tables, blocks = (model.vectors.data, model.contexts.data), gradients.blocks_at_once(len(self.processor))
         likelihood = norm = torch.zeros((), device=batch.ids.device)
         for number, part in enumerate(found.parts(blocks)):
-            if not number:  # of all words it would take a tenth of the time
-                likelihood = gradients.objective(method, *tables, part, negative) / min(part.words.numel(), kept)
+            if not number:  # for all words it would cost more than it tells
+                likelihood = gradients.objective(method, *tables, part, negative) / max(
+                    1, min(part.words.numel(), kept)
+                )
             slopes = gradients.descend(method, *tables, part, negative, rate)
             norm = slopes.norm() if not number else norm
         return likelihood * batch.target_tokens, norm
@@ -163,7 +165,9 @@ class WordVectorLearning(Task):
         for batch in self.valid_batches().epoch(0):
             objective, kept = self._objective(model, batch.to(model.vectors.device))
             total, count = total + float(objective), count + kept
-        return {"loss": total / max(count, 1)}
+        if not count:
+            raise DataError("every word to validate on is thinned out; give more text, or make data.sample 0")
+        return {"loss": total / count}
 
     def _objective(self, model: Any, batch: Any) -> tuple[Tensor, int]:
         """Of a whole batch, and what it is to be divided by."""
