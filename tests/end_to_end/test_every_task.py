@@ -18,7 +18,8 @@ from helpers import unsealed
 from manyheads.core.checksums import read_checksums
 from manyheads.core.errors import ConfigError
 from manyheads.data.ragged import Store
-from manyheads.interop.directory import FAMILIES, load_as_saved, load_model
+from manyheads.interop.directory import load_as_saved, load_model
+from manyheads.interop.families import FAMILIES
 from manyheads.tasks.task import TASKS, recipe_of
 
 from .conftest import (

@@ -14,7 +14,8 @@ from torch import nn
 
 from manyheads.core.checksums import CHECKSUMS
 from manyheads.core.errors import CheckpointError, ManyheadsError
-from manyheads.interop.directory import ENCODERS, FAMILIES, Family, load_model, save_model
+from manyheads.interop.directory import load_model, save_model
+from manyheads.interop.families import ENCODERS, FAMILIES, Family
 from manyheads.interop.weights import Undrawn, own_views, read_into
 from manyheads.models.bert import Bert, BertAnswerer, MaskedBert
 from manyheads.models.classifier import DecoderClassifier

@@ -7,7 +7,8 @@ import torch
 from helpers import changed, config_of
 
 from manyheads.core.errors import CheckpointError, ManyheadsError
-from manyheads.interop.directory import FAMILIES, load_embedder, load_model
+from manyheads.interop.directory import load_embedder, load_model
+from manyheads.interop.families import FAMILIES
 from manyheads.ops import device
 
 KINDS = ("translator", "gpt", "llama", "own", "classifier", "encoder", "tagger", "answerer")

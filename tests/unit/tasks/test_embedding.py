@@ -6,9 +6,10 @@ import torch
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.vectors import write_vectors
-from manyheads.models.bert import Bert, BertClassifier, BertConfig
+from manyheads.models.bert import Bert, BertConfig
 from manyheads.models.conv import ByteNet, ByteNetConfig, ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.models.gpt import GPT, GPTConfig
+from manyheads.models.heads import EncoderClassifier
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
@@ -28,7 +29,7 @@ def file(tmp_path):
 
 def test_which_embeddings_a_model_has():
     assert len(embeddings_of(Bert(BertConfig(vocabulary=9, width=12, layers=1, heads=2, segments=2)))) == 1
-    classifier = BertClassifier(Bert(BertConfig(vocabulary=9, width=12, layers=1, heads=2)))
+    classifier = EncoderClassifier(Bert(BertConfig(vocabulary=9, width=12, layers=1, heads=2)))
     assert embeddings_of(classifier) == [classifier.body.embedding]
     sizes = {"vocabulary": 9, "width": 12, "layers": 1, "heads": 2, "pad": 0}
     assert len(embeddings_of(Transformer(TransformerConfig(**sizes)))) == 1

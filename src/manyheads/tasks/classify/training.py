@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.readers.examples import Example
-from manyheads.interop.directory import kinds_on, load_model
+from manyheads.interop.directory import load_model
+from manyheads.interop.families import kinds_on
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.heads import EncoderClassifier
 from manyheads.tasks.card import model_card

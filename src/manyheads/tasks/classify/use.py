@@ -19,6 +19,8 @@ from manyheads.look.grid import of_numbers
 from manyheads.look.reliability import reliability
 from manyheads.look.walk import Section, Walk
 from manyheads.models.bag import BagClassifier
+from manyheads.models.bert import Bert
+from manyheads.models.birnn import BiRNN
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.heads import EncoderClassifier
 from manyheads.models.lexicon import LexiconClassifier
@@ -38,6 +40,14 @@ from manyheads.text.language import LanguageTokenizer
 from manyheads.text.words import WordTokenizer
 from manyheads.train.objectives import compared
 
+# Bodies of classifiers, and how the states of a text become its scores.
+READ: dict[type, tuple[str, str]] = {
+    Bert: (
+        "One linear layer over the state of the first token, which goes through BERT's pooler before",
+        "tanh(x W_p + b_p) W + b",
+    ),
+    BiRNN: ("One linear layer over what is largest, of each number, in the states of all tokens", "max(x) W + b"),
+}
 # Models that count words, and how a text is walked through each.
 WALKS = {BagClassifier: walk_of_bag, LexiconClassifier: walk_of_features}
 
@@ -189,15 +199,14 @@ class Classifier(EncoderPredictor):
         return wrapped_forward(self, text, second, getattr(self.model.config, "context", sys.maxsize))
 
     def conclusion(self, read: ForwardPass, output: Tensor, count: int) -> Section:
-        pooled = isinstance(self.model, EncoderClassifier)
-        said = "One linear layer over the state of the token that stands for the whole text"
-        said += ", which goes through BERT's pooler first." if pooled else "."
-        formula = "tanh(x W_p + b_p) W + b" if pooled else "x W"
+        said, formula = "One linear layer over the state of the token that stands for the whole text", "x W"
+        if isinstance(self.model, EncoderClassifier):
+            said, formula = READ[type(self.model.body)]
         if not self.names:
             numbers = output.float().cpu().numpy()
-            return concluded(said, of_numbers("score", numbers, [""], ["score"], digits=4, formula=formula))
+            return concluded(f"{said}.", of_numbers("score", numbers, [""], ["score"], digits=4, formula=formula))
         chances = output[0].float().softmax(dim=0)
-        return concluded(said, probabilities("labels", list(self.names), output[0], chances, formula))
+        return concluded(f"{said}.", probabilities("labels", list(self.names), output[0], chances, formula))
 
     def own_walk(self, read: ForwardPass) -> Walk:
         walk = WALKS.get(type(self.model))

@@ -10,7 +10,8 @@ import torch
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError
 from manyheads.interop.config_json import KEY, read_extra_fields, remove_again
-from manyheads.interop.directory import FAMILIES, find_model
+from manyheads.interop.directory import find_model
+from manyheads.interop.families import FAMILIES
 from manyheads.interop.weights import open_weights, read_json
 from manyheads.models.transformer import parameters
 from manyheads.nn.parts import attention_parts
