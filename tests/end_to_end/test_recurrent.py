@@ -87,9 +87,12 @@ def test_the_directory_says_what_it_is_and_opens_to_the_bit(run, tmp_path):
     assert f"manyheads-{kind}" in told
     assert "manyheads look" not in told
     assert "no attention" in refused("look", run, "a film", "--out", tmp_path / "look.html")
-    walked = called("walk", run, "a film")
-    assert walked.code == 0
-    assert "tanh(x W_p" not in walked.out  # which is BERT's
+    if body is ByteNet:
+        assert "no attention" in refused("walk", run, "a film")
+    else:
+        walked = called("walk", run, "a film")
+        assert walked.code == 0
+        assert "tanh(x W_p" not in walked.out  # which is BERT's
 
 
 def test_many_at_a_time_give_each_what_it_would_get_alone(run):
