@@ -144,7 +144,7 @@ def test_what_cannot_be_is_one_sentence(folder, run, tmp_path):
     assert "of the form pair" in pair
     assert "words of one text" in pair
     wrong = ["--preset", "bag", "--set", "model.weighting=bm25"]
-    assert "counts or tfidf" in refused(*train, folder / "text.tsv", *wrong)
+    assert "binary, counts, tfidf" in refused(*train, folder / "text.tsv", *wrong)
     assert "vocabulary follows from" in refused(
         *train, folder / "text.tsv", "--preset", "bag", "--set", "model.vocabulary=9", after_reading=True
     )

@@ -16,7 +16,7 @@ from manyheads.nn.layers import Linear
 from manyheads.nn.logistic import scores_needed, with_first_label
 from manyheads.ops.masks import length_mask
 
-WEIGHTINGS = ("counts", "tfidf")
+WEIGHTINGS = ("binary", "counts", "tfidf")
 MOST_LAYERS, MOST_NGRAMS = 2, 2
 FIRST_WORD = 2  # the ids before it are padding and unknown words, which are in no bag
 
@@ -28,11 +28,14 @@ class BagConfig:
     vocabulary: int = 0
     """How many words there are; 0: as many as the tokenizer has."""
     weighting: str = "tfidf"
-    """counts: how often a word is there; tfidf: the same times the logarithm of how rare it is, at length 1."""
+    """binary: whether a word is there, with weights that begin as those of naive Bayes where they are of labels;
+    counts: how often it is there; tfidf: the same times the logarithm of how rare it is, at length 1."""
     ngrams: int = 2
     """1: words alone; 2: pairs of neighbours too."""
     bigrams: int | None = None
-    """The most pairs that are counted, the commonest; unset: all that the training texts have twice."""
+    """The most pairs that are counted, the commonest; unset: all that the training texts have `least` times."""
+    least: int = 2
+    """How often a pair must be in the training texts."""
     layers: int = 0
     """Hidden layers, at most 2; 0: logistic regression."""
     hidden: int = 100
@@ -41,10 +44,10 @@ class BagConfig:
     """On each hidden layer."""
 
     def __post_init__(self):
-        refuse_below_one(self, "ngrams", "bigrams", "hidden")
+        refuse_below_one(self, "ngrams", "bigrams", "least", "hidden")
         refuse_no_fraction(self, "dropout")
         if self.weighting not in WEIGHTINGS:
-            raise ConfigError(f"model.weighting is '{self.weighting}'; it can be {' or '.join(WEIGHTINGS)}")
+            raise ConfigError(f"model.weighting is '{self.weighting}'; it can be {', '.join(WEIGHTINGS)}")
         for name, most in (("layers", MOST_LAYERS), ("ngrams", MOST_NGRAMS)):
             if not 0 <= getattr(self, name) <= most:
                 raise ConfigError(f"model.{name} is {getattr(self, name)}; it can be at most {most}, and not below 0")
@@ -94,6 +97,8 @@ class BagClassifier(nn.Module):
     def bag(self, ids_BT: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
         """The features of each text, each once, and their values: both [B, N], 0 where a text has fewer."""
         features_BN, counts_BN = self.counts(ids_BT, lengths_B)
+        if self.config.weighting == "binary":
+            return features_BN, counts_BN.clamp(max=1)
         if self.config.weighting == "counts":
             return features_BN, counts_BN
         return features_BN, functional.normalize(counts_BN * self.idf[features_BN], dim=1)
@@ -133,6 +138,20 @@ class BagClassifier(nn.Module):
         """The ids of the words that a feature stands for: one, or two that are neighbours."""
         pair = feature - self.config.vocabulary
         return [feature] if pair < 0 else [int(each) for each in self.pairs[pair]]
+
+
+def naive_bayes(having_LF: Tensor, texts_L: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights of each feature and the bias by which logistic regression is naive Bayes: [F, L] and [L].
+
+    Of two labels there is one of each, the difference. Of `texts_L` texts of each label so many have each feature;
+    every feature, and every label, counts as if there were one more of it (Wang and Manning 2012).
+    """
+    shares_LF = (having_LF[:, FIRST_WORD:].double() + 1).log()
+    shares_LF = functional.pad(shares_LF - shares_LF.logsumexp(dim=1, keepdim=True), (FIRST_WORD, 0))
+    prior_L = ((texts_L.double() + 1) / (texts_L + 1).sum()).log()
+    if len(texts_L) == 2:
+        shares_LF, prior_L = shares_LF.diff(dim=0), prior_L.diff()
+    return shares_LF.T.float(), prior_L.float()
 
 
 def pair_keys(pairs: Tensor, vocabulary: int) -> Tensor:

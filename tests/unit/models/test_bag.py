@@ -1,7 +1,9 @@
 """A bag of words counts as scikit-learn does, and knows nothing of order or of padding."""
 
 import itertools
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
@@ -61,15 +63,35 @@ def test_the_bag_is_scikit_learn_s(weighting, ngrams):
     assert (expected > 0).any(dim=0).sum() == len(words)  # and the test can tell
 
 
+@pytest.mark.parametrize("labels", [[0, 1, 1, 0, 1], [0, 2, 1, 0, 1]])
+def test_weights_begin_as_those_of_scikit_learn_s_naive_bayes(labels):
+    sklearn = pytest.importorskip("sklearn.naive_bayes", reason="scikit-learn is not installed")
+    tokenizer, names = WordTokenizer.train(TEXTS, 100), ("bad", "good", "neither")[: max(labels) + 1]
+    stored = Stored(ids=Ragged.of(tokenizer.encode(TEXTS)), labels=np.array(labels))
+    config = BagConfig(weighting="binary", least=1)
+    model = WORD_FAMILIES["bag"].build(config, tokenizer, stored, names).eval()
+    assert [*model.pairs.shape] == [23, 2]
+    prior = (np.bincount(labels) + 1) / (np.bincount(labels) + 1).sum()  # of as many labels as of anything
+    theirs = sklearn.MultinomialNB(class_prior=prior).fit(dense(model, tokenizer, TEXTS)[:, 2:].numpy(), labels)
+    unseen = [*TEXTS, "the cat saw an owl , the cat saw no bird", "dog dog dog"]
+    expected = theirs.predict_proba(dense(model, tokenizer, unseen)[:, 2:].numpy())
+    found = model(*padded(tokenizer.encode(unseen))).softmax(dim=1)
+    assert_close(found, torch.from_numpy(expected).float(), rtol=1e-4, atol=1e-5)
+    assert dense(model, tokenizer, unseen).max() == 1  # whether, not how often
+    assert not torch.allclose(found[0], found[2], atol=0.05)
+
+
 def test_pairs_of_neighbours_are_those_that_occur_twice_and_never_cross_texts():
     tokenizer = WordTokenizer.train(TEXTS, 100)
     rows = Ragged.of(tokenizer.encode(TEXTS))
-    named = [" ".join(tokenizer.pieces(pair)) for pair in neighbours(rows, len(tokenizer), None).astype(int).tolist()]
+    config = BagConfig(vocabulary=len(tokenizer))
+    named = [" ".join(tokenizer.pieces(pair)) for pair in neighbours(rows, config).astype(int).tolist()]
     words = [words_of(text) for text in TEXTS]
     all_pairs = [" ".join(pair) for each in words for pair in itertools.pairwise(each)]
     assert sorted(named) == sorted({pair for pair in all_pairs if all_pairs.count(pair) >= 2})
-    most = [" ".join(tokenizer.pieces(pair)) for pair in neighbours(rows, len(tokenizer), 1).astype(int).tolist()]
-    assert most == ["the cat"]
+    (most,) = neighbours(rows, replace(config, bigrams=1)).astype(int).tolist()
+    assert tokenizer.pieces(most) == ["the", "cat"]
+    assert len(neighbours(rows, replace(config, least=1))) == len({*all_pairs})
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
@@ -130,7 +152,7 @@ def test_how_rare_a_word_is():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"weighting": "bm25"}, "counts or tfidf"),
+        ({"weighting": "bm25"}, "binary, counts, tfidf"),
         ({"ngrams": 3}, "at most 2"),
         ({"ngrams": 0}, "at least 1"),
         ({"layers": 3}, "at most 2"),

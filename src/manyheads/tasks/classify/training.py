@@ -98,7 +98,7 @@ class Classification(FineTuning):
 
     def usual_training(self) -> TrainConfig:
         usual = super().usual_training()
-        return self.words.training(usual) if self.words else usual
+        return self.words.training(usual, self.recipe) if self.words else usual
 
     def rate(self) -> float:
         recipe = self.recipe
