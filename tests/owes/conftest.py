@@ -15,6 +15,7 @@ from manyheads.models.bag import BagClassifier, BagConfig
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.birnn import BiRNN, BiRNNConfig
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.conv import ByteNet, ByteNetConfig, ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
@@ -228,13 +229,31 @@ def of(families: dict):
     return pytest.fixture(params=families.values(), ids=families.keys())(made)
 
 
-attending = of({**CACHED, **ENCODERS, **CLASSIFIERS})
-# Not the lexicon: of the words themselves it sees only the kinds.
+BYTENET = ByteNetConfig(vocabulary=23, context=11, width=12, layers=2, dilations=(1, 3), dropout=0.0, end=1)
+CONV = ConvSeq2SeqConfig(vocabulary=23, width=12, layers=2, dropout=0.0)
+CONVOLUTIONAL = {
+    **{
+        f"ByteNet {named(change)}": (lambda each=change: ByteNet(replace(BYTENET, **each)), Decoding)
+        for change in ({"norm": "layer"}, {"norm": "rms", "tied": False})
+    },
+    **{
+        f"ConvSeq2Seq {named(change)}": (lambda each=change: ConvSeq2Seq(replace(CONV, **each)), Translating)
+        for change in ({"tied": True}, {"tied": False}, {"positions": positions("sinusoidal")})
+    },
+    "ByteNet, classifier": (lambda: DecoderClassifier(ByteNet(BYTENET), NAMES), Encoding),
+}
+# Not the lexicon, which of the words themselves sees only the kinds, nor word vectors, which read no text.
 BAGS = {
     f"bag of words {named(change)}": (lambda each=change: BagClassifier(replace(BAG, **each), NAMES), Counting)
     for change in ({"weighting": "counts"}, {"weighting": "tfidf"}, {"layers": 2})
 }
-RECURRENT_MODELS = {**RECURRENT, **RECURRENT_TRANSLATORS, **CLASSIFIERS_RECURRENT, **ENCODERS_RECURRENT}
-family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **RECURRENT_MODELS, **BAGS})
-cached = of({**CACHED, **RECURRENT, **RECURRENT_TRANSLATORS})
+BEFORE = {**RECURRENT, **RECURRENT_TRANSLATORS, **CLASSIFIERS_RECURRENT, **ENCODERS_RECURRENT, **CONVOLUTIONAL, **BAGS}
+STEPPING = {
+    name: each for name, each in BEFORE.items() if "classifier" not in name and each[1] in (Decoding, Translating)
+}
+# Of recurrent translators with additive attention the scores are no products, which a kernel would compute.
+LOOKING = {name: each for name, each in BEFORE.items() if name.startswith("ConvSeq2Seq") or "sees=dot" in name}
+attending = of({**CACHED, **ENCODERS, **CLASSIFIERS, **LOOKING})
+family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **BEFORE})
+cached = of({**CACHED, **STEPPING})
 decoder = of(DECODERS)

@@ -95,7 +95,7 @@ def test_pairs_of_neighbours_are_those_that_occur_twice_and_never_cross_texts():
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
-@pytest.mark.parametrize("weighting", ["counts", "tfidf"])
+@pytest.mark.parametrize("weighting", ["binary", "counts", "tfidf"])
 def test_padding_changes_nothing(layers, weighting):
     model, tokenizer = made(layers=layers, ngrams=2, weighting=weighting)
     rows = tokenizer.encode(TEXTS)
