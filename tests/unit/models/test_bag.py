@@ -35,8 +35,9 @@ class Stored(dict):
 def made(names=NAMES, **changes) -> tuple[BagClassifier, WordTokenizer]:
     tokenizer = WordTokenizer.train(TEXTS, 100)
     config = BagConfig(**{"ngrams": 1, "weighting": "counts", "dropout": 0.0, "hidden": 7, **changes})
+    stored = Stored(ids=Ragged.of(tokenizer.encode(TEXTS)), labels=np.array([0, 1, 1, 0, 1]))
     torch.manual_seed(3)
-    model = WORD_FAMILIES["bag"].build(config, tokenizer, Stored(ids=Ragged.of(tokenizer.encode(TEXTS))), names)
+    model = WORD_FAMILIES["bag"].build(config, tokenizer, stored, names)
     for parameter in model.parameters():
         parameter.data.add_(0.3 * torch.randn_like(parameter))
     return model.eval(), tokenizer
