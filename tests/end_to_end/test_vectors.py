@@ -156,6 +156,8 @@ def test_what_cannot_be_looked_up_is_one_sentence(run, text, tmp_path):
     assert "makes no claims that could be checked" in refused("selfcheck", run)
     assert "give --analogies or --similarities" in refused("evaluate", run)
     assert "is not scored with --text" in refused("evaluate", run, "--text", text)
+    (tmp_path / "good.txt").write_text("cat 1 2\ndog 2 1\n")
+    assert "good.txt is a set of word vectors and no model" in refused("look", tmp_path / "good.txt", "cat")
     (tmp_path / "bad.txt").write_text("2 3\ncat 1 2 3\ndog 1 2\n")
     assert "bad.txt, line 3: 2 numbers where the header says 3" in refused("neighbours", tmp_path / "bad.txt", "cat")
 

@@ -144,8 +144,8 @@ def streams(ids: int, rows: int, length: int, generator: np.random.Generator | N
     """Where windows begin when so many rows read a text side by side, each a part of its own from beginning to end.
 
     With each batch comes whether it goes on from the one before, window by window.  With a generator every epoch cuts
-    the text at other places.  What is left over where parts and windows do not fill the text is not predicted, without
-    one less than a token a row.
+    the text at other places, and what does not fill windows at the end of a part is not predicted; without one only
+    what does not fill the parts is left over, less than a token a row.
     """
     offset = 0 if generator is None else int(generator.integers(max(1, min(length, ids - rows * length))))
     part = (ids - 1 - offset) // rows

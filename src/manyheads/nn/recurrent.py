@@ -228,7 +228,7 @@ class RecurrentState:
             self.lengths = self.lengths[rows.to(self.lengths.device)]
 
     def cut(self, lengths: list[int], device: torch.device | None = None) -> None:
-        """Gives each row a length of its own: nothing but what it is told by `put`, since no state goes backwards."""
+        """Gives each row a length of its own; no state goes backwards, so that what rows remember stays as it is."""
         self.length, self.lengths = max(lengths), torch.tensor(lengths, device=device)
 
     def put(self, rows: list[int], other: "RecurrentState", lengths: list[int]) -> None:

@@ -12,7 +12,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.data.batches import padded
 from manyheads.data.ragged import Ragged
 from manyheads.models.bag import BagClassifier, BagConfig, inverse_document_frequency
-from manyheads.tasks.classify.words import WORD_FAMILIES, neighbours, texts_having
+from manyheads.tasks.classify.words import WORD_FAMILIES, neighbours, texts_having, texts_of_labels_having
 from manyheads.text.words import WordTokenizer, words_of
 
 TEXTS = [
@@ -93,6 +93,15 @@ def test_pairs_of_neighbours_are_those_that_occur_twice_and_never_cross_texts():
     (most,) = neighbours(rows, replace(config, bigrams=1)).astype(int).tolist()
     assert tokenizer.pieces(most) == ["the", "cat"]
     assert len(neighbours(rows, replace(config, least=1))) == len({*all_pairs})
+
+
+def test_a_label_without_texts_has_no_features():
+    model, tokenizer = made(names=("bad", "good", "none"))
+    stored = Stored(ids=Ragged.of(tokenizer.encode(TEXTS)), labels=np.array([0, 1, 1, 0, 1]))
+    having, texts = texts_of_labels_having(model, stored)
+    assert texts.tolist() == [2, 3, 0]
+    assert having[:2].sum(dim=0).equal(texts_having(model, stored["ids"]))
+    assert not having[2].any()
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])

@@ -5,8 +5,10 @@ import pytest
 import torch
 
 from manyheads.core.errors import CheckpointError, ConfigError
+from manyheads.interop.directory import save_model
 from manyheads.look.drawing import save_figure
 from manyheads.look.figures import draw_studies
+from manyheads.models.conv import ConvSeq2Seq, ConvSeq2SeqConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.ops import relative, rotary
 from manyheads.ops.rotary import sinusoid
@@ -107,6 +109,17 @@ def test_other_kinds_are_shown_in_the_sizes_of_the_model(saved):
     assert len(arrays["alibi"]["slopes"]) == 3
     assert np.shape(arrays["rotary"]["encoding"]) == (9, 4)
     np.testing.assert_allclose(arrays["ntk"]["wavelengths"]["unscaled"], arrays["rotary"]["wavelengths"])
+
+
+def test_a_translator_of_convolutions_shows_what_it_learned(tmp_path):
+    tokens = tiny.TRANSLATION
+    sizes = {"vocabulary": len(tokens), "pad": tokens.pad, "start": tokens.start, "end": tokens.end, "width": 6}
+    model = ConvSeq2Seq(ConvSeq2SeqConfig(**sizes, layers=1, positions=PositionsConfig(kind="learned", length=11)))
+    save_model(tmp_path / "conv", model, tokens, "# A model\n")
+    both = position_arrays(["own", "sinusoidal"], positions=9, model=tmp_path / "conv")
+    table = both["decoder learned"]["encoding"]
+    np.testing.assert_allclose(table, next(model.decoder.positions.parameters())[:9].detach().numpy())
+    assert list(both) == ["encoder learned", "decoder learned", "sinusoidal"]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from manyheads.interop.directory import load_embedder, load_model
 from manyheads.look.heads import attentions, heads_off
 from manyheads.models.bert import BertAnswerer, BertEmbedder, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
+from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, parameters
 from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.inside.prune import prune, without
@@ -373,3 +374,12 @@ def test_a_config_that_names_no_heads_is_that_of_a_whole_model(tmp_path, said):
     whole = saved(tmp_path / "whole", gpt())
     expected = output(load_model(whole)[0])
     assert torch.equal(output(load_model(changed(whole, pruned_heads=said))[0]), expected)
+
+
+@pytest.mark.parametrize(
+    ("keep_shape", "said"), [(True, "DotAttention has no output projection"), (False, "all 1 heads")]
+)
+def test_the_only_head_of_states_as_they_are_stays(keep_shape, said):
+    model = RNNTranslator(RNNTranslatorConfig(vocabulary=30, width=6, sees="dot"))
+    with pytest.raises(ConfigError, match=said):
+        without(model, [("cross", 0, 0)], keep_shape=keep_shape)

@@ -1,6 +1,7 @@
 """A recurrent language model: the state that streams over the text, and what can be asked of it."""
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,11 +9,12 @@ from torch.testing import assert_close
 
 from manyheads.core.errors import ConfigError
 from manyheads.data.batches import streams
-from manyheads.data.ragged import Store
+from manyheads.data.ragged import Ragged, Store
 from manyheads.data.readers.documents import Piece
 from manyheads.data.text import streamed_batches, write_text
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.nn.recurrent import RecurrentState
+from manyheads.tasks.language.training import LanguageModelling
 from manyheads.tasks.language.use import LanguageModel
 from manyheads.tasks.proofs.resume import prove
 from manyheads.tasks.run import resolve, train
@@ -54,6 +56,16 @@ def test_validation_leaves_out_less_than_a_token_a_row():
     plan = streams(101, 3, 7, None)
     assert plan[0][1].tolist() == [0, 33, 66]
     assert (len(plan) - 1) * 7 < 33 <= len(plan) * 7
+
+
+def test_a_batch_of_pairs_is_as_large_as_one_of_text():
+    recipe = resolve("language", preset="lstm_tiny", flags={"data": {"pairs": ("pairs.tsv",), "rows": 6}})
+    task = LanguageModelling(recipe)
+    task.processor = SimpleNamespace(id_of=lambda token: 3)
+    rows = [[5, 6, 7, 8, 9]] * 1000
+    store = Store({"source": Ragged.of(rows), "target": Ragged.of(rows)})
+    cells = [batch.ids.numel() for batch in task.batches_of(store, seed=1, shuffle=False).epoch(0)]
+    assert max(cells) < 2 * 6 * recipe.model.unrolled < sum(cells)
 
 
 def test_a_text_in_batches_that_go_on_is_the_text_at_once(tokenizer, store):

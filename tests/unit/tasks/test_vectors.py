@@ -12,6 +12,8 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.data.ragged import Ragged, Store
 from manyheads.data.readers.documents import Piece
 from manyheads.data.readers.vectors import write_vectors
+from manyheads.tasks.run import resolve
+from manyheads.tasks.vectors import use
 from manyheads.tasks.vectors.data import cell_batches, line_batches, open_lines, store_lines
 from manyheads.tasks.vectors.questions import read_analogies, read_similarities
 from manyheads.tasks.vectors.recipe import Evaluation, VectorData
@@ -36,6 +38,12 @@ def test_neighbours_are_by_angle_and_never_the_word_itself(vectors):
     assert len(vectors.neighbours("king", 99)) == 5
     with pytest.raises(ConfigError, match="0 words are no words"):
         vectors.neighbours("king", 0)
+
+
+def test_epochs_follow_from_whose_text_it_is():
+    text = 'data.text=["x.txt"]'
+    assert [resolve("vectors", assignments=each).train.epochs for each in ((), (text,))] == [20, 5]
+    assert resolve("vectors", flags={"data": {"text": ("x.txt",), "method": "glove"}}).train.epochs == 25
 
 
 def test_an_analogy_leaves_its_own_words_out(vectors):
@@ -68,7 +76,9 @@ def test_a_map_needs_three_words(vectors):
         vectors.plane(["man", "king"])
 
 
-def test_scores_say_what_they_are_of(vectors, tmp_path):
+@pytest.mark.parametrize("at_once", [1, 2**20])
+def test_scores_say_what_they_are_of(vectors, tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr(use, "COSINES_AT_ONCE", at_once)
     pytest.importorskip("sklearn")
     analogies, pairs = tmp_path / "a.txt", tmp_path / "b.txt"
     analogies.write_text(

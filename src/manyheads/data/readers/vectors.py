@@ -1,6 +1,7 @@
 """Word vectors in files: word2vec's text and binary formats, and GloVe's text, which has no header."""
 
 import re
+import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -174,8 +175,11 @@ class _Numbers:
         if any(space in text for space in OTHER_SPACES):
             return None
         try:
-            return np.fromstring(text, dtype=np.float32, sep=" ")  # type: ignore[call-overload]
-        except ValueError:
+            with warnings.catch_warnings():
+                # Up to 2.2 at least, numpy only warns of "3x", and takes it for 3.
+                warnings.simplefilter("error", DeprecationWarning)
+                return np.fromstring(text, dtype=np.float32, sep=" ")  # type: ignore[call-overload]
+        except (ValueError, DeprecationWarning):
             return None
 
 

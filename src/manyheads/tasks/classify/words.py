@@ -155,7 +155,8 @@ def texts_of_labels_having(model: BagClassifier, train: Any) -> tuple[Tensor, Te
 
 def texts_having(model: BagClassifier, rows: Ragged, chosen: list[int] | None = None) -> Tensor:
     """How many of the texts, or of those chosen, have each feature."""
-    having, chosen = torch.zeros(model.table.shape[0], dtype=torch.long), chosen or list(range(len(rows)))
+    having = torch.zeros(model.table.shape[0], dtype=torch.long)
+    chosen = list(range(len(rows))) if chosen is None else chosen
     for places in grouped([int(rows.lengths[each]) for each in chosen], AT_ONCE):
         features, counts = model.counts(*padded([rows[chosen[place]] for place in places]))
         having += features[counts > 0].bincount(minlength=len(having))

@@ -34,7 +34,10 @@ class ForwardPass:
 def opened(model: Any, device: str = "auto") -> tuple[str, Predictor]:
     """What a model is called, and the model ready to use; it may be a directory."""
     if isinstance(model, str | Path):
-        return called(Path(model)), open_predictor(model, device=device)
+        found = open_predictor(model, device=device)
+        if not hasattr(found, "model"):
+            raise ConfigError(f"{model} is {found.what} and no model, so that it reads no text that could be looked at")
+        return called(Path(model)), found
     if not isinstance(model, Predictor):
         raise ConfigError(f"{model!r:.60} is no model to look into; give its directory, or a Translator or the like")
     return type(model).__name__, model

@@ -33,7 +33,8 @@ def _of_model(path: Path, kinds: list[str], positions: int) -> list[Study]:
     model, _ = load_model(path)
     config, stacks = model.config, _stacks(model)
     own = name_of(next(iter(stacks.values())))
-    head_width = getattr(config, "key_width", None) or config.width // config.heads
+    heads = getattr(config, "heads", 1)
+    head_width = getattr(config, "key_width", None) or config.width // heads
     base = next((module.base for module in stacks.values() if isinstance(module, Rotary)), 10_000.0)
     found = []
     for kind in dict.fromkeys(own if kind == OWN else kind for kind in kinds or [OWN]):
@@ -47,7 +48,7 @@ def _of_model(path: Path, kinds: list[str], positions: int) -> list[Study]:
         else:
             # What is added is as wide as the model; the others work inside a head.
             wide = config.width if kind == "sinusoidal" else head_width
-            found.append(study(kind, positions=positions, width=wide, heads=config.heads, base=base))
+            found.append(study(kind, positions=positions, width=wide, heads=heads, base=base))
     return found
 
 

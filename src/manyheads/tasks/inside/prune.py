@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_existing
 from manyheads.interop.directory import find_model, load_as_saved, save_model
 from manyheads.look.heads import Head, attentions, by_part
@@ -36,6 +37,11 @@ def without(network: nn.Module, heads: Collection[Head], *, keep_shape: bool = F
     network = copy.deepcopy(network)
     for part, places in by_part(network, heads):
         if keep_shape:
+            if not isinstance(part.module.output, nn.Linear):
+                raise ConfigError(
+                    f"{type(part.module).__name__} has no output projection in which a head could be zeros; leave "
+                    "--keep-shape away"
+                )
             width = part.module.value_width
             columns = [place * width + each for place in places for each in range(width)]
             with torch.no_grad():

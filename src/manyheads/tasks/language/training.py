@@ -125,7 +125,8 @@ class LanguageModelling(Task):
             return streamed_batches(store, rows=data.rows, length=self.recipe.model.unrolled, **order)
         if not data.pairs:
             return text_batches(store, rows=data.rows, length=context, **order)
-        tokens = max(data.rows * context // 3, 1)  # of the target; source and padding about double it
+        length = getattr(self.recipe.model, "unrolled", context)  # a state reads on for ever, which no batch can
+        tokens = max(data.rows * length // 3, 1)  # of the target; source and padding about double it
         delimiter = self.processor.id_of(DELIMITER)
         return joined_batches(store, tokens=tokens, pad=0, delimiter=delimiter, counts=data.learn, **order)
 

@@ -56,9 +56,10 @@ class WordVectorLearning(Task):
     @classmethod
     def complete(cls, begun: VectorsRecipe, change: Callable[[Any], Any], asked: Asked) -> VectorsRecipe:
         """Twice, since what is usual follows from the method."""
-        method = change(begun).data.method
+        data = change(begun).data
+        method = data.method
         # The sample is small, and its words come again soon.
-        epochs = EPOCHS[method] * (1 if asked.table or asked.flags.get("data", {}).get("text") else 4)
+        epochs = EPOCHS[method] * (1 if data.text else 4)
         train = TrainConfig(
             steps=MANY,
             epochs=epochs,

@@ -22,7 +22,7 @@ from manyheads.tasks.vectors.questions import read_analogies, read_similarities
 from manyheads.tasks.vectors.recipe import Evaluation
 from manyheads.text.words import WordTokenizer
 
-QUESTIONS_AT_ONCE = 256
+COSINES_AT_ONCE = 2**26  # of questions with words: files have up to millions of these
 COMPARED = 20_000  # words, the first of which others are looked for that are spelt alike
 
 
@@ -159,8 +159,9 @@ class WordVectors(Predictor):
         if not known:
             raise DataError(f"{path}: none of its {len(questions):,} questions has four words that have vectors")
         sections: dict[str, list[int]] = {}
-        for begin in range(0, len(known), QUESTIONS_AT_ONCE):
-            part = known[begin : begin + QUESTIONS_AT_ONCE]
+        at_once = max(1, COSINES_AT_ONCE // len(self))
+        for begin in range(0, len(known), at_once):
+            part = known[begin : begin + at_once]
             asked: Any = [rows[:3] for _, rows in part]
             for (section, rows), best in zip(part, self._nearest(self._asked(asked), asked, 1)):
                 counts = sections.setdefault(section, [0, 0])

@@ -76,6 +76,7 @@ BAD = {
     b"a 1 2\n\nb 3 4\n": "v.txt, line 2: 0 numbers where the first line has 2",
     b"a 1 2\n 3 4\n": "v.txt, line 2: there is no word",
     b"a 1 2\nb 3 x\n": "v.txt, line 2: 'x' is not a number",
+    b"a 1 2\nb 3 4x\n": "v.txt, line 2: '4x' is not a number",
     b"a 1 2\nb 3  4\nc\td 5 6\n": "v.txt, line 2: 3 numbers where",
     b"a 1 2 3\nb 3  4\nc 5\t6 7 8\n": "v.txt, line 2: '' is not a number",
     b"a 1 2\nb 3 nan\n": "v.txt, line 2: a number is not finite",
