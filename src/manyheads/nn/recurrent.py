@@ -68,7 +68,7 @@ class Recurrence(nn.Module):
         weights = [self.input_weight, self.hidden_weight, self.input_bias, self.hidden_bias]
         # Biases, one layer, no dropout, one direction, rows first.
         how = (weights, True, 1, 0.0, self.training, False, True)
-        # In full precision, whatever is around it: mixed precision would take float16, which gradients fall out of.
+        # In full precision: of these kernels, mixed precision would take those in float16, which gradients fall out of.
         with torch.autocast("cuda" if x_BTI.is_cuda else "cpu", enabled=False):
             begun = tuple(each[None].to(self.hidden_weight).contiguous() for each in states)
             kernel = type(self).fused

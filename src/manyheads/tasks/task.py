@@ -265,6 +265,8 @@ class Predictor:
     """The scores that its heads can be ranked by, the first unless another is asked for."""
     commands: ClassVar[tuple[str, ...]] = ()
     """What can be typed for it that is not for every kind; {model} is its directory."""
+    walked: ClassVar[tuple[type, ...]] = ()
+    """Models without attention or recurrence that have a walk of their own."""
     continues: ClassVar[bool] = False
     """Whether it can go on from a text."""
     exact: ClassVar[dict[str, Any]] = {}

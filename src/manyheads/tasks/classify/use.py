@@ -71,7 +71,8 @@ class Classifier(EncoderPredictor):
     """
 
     what = "a classifier"
-    kinds = (DecoderClassifier, EncoderClassifier, *WALKS)
+    walked = tuple(WALKS)
+    kinds = (DecoderClassifier, EncoderClassifier, *walked)
     scored_on = Evaluation
     commands = ("classify {model} in.txt",)
 

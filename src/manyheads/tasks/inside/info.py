@@ -6,6 +6,7 @@ from shlex import quote
 from typing import Any
 
 import torch
+from torch import nn
 
 from manyheads.core.configs import to_table
 from manyheads.core.errors import CheckpointError
@@ -15,6 +16,7 @@ from manyheads.interop.families import FAMILIES
 from manyheads.interop.weights import open_weights, read_json
 from manyheads.models.transformer import parameters
 from manyheads.nn.parts import attention_parts
+from manyheads.tasks.inside.states import layer_numbers
 from manyheads.tasks.task import Predictor, predictor_of
 
 COMMANDS = {
@@ -23,8 +25,6 @@ COMMANDS = {
     "conclusion": "walk {model} 'a text'",
     "selfcheck": "selfcheck {model}",
 }
-
-LOOKED_AT = "forward"  # what only a model with attention has
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,21 @@ def info(path: Path) -> Info:
         tokens=len(processor),
         labels=list(getattr(model, "names", ())),
         card=_title(directory / "README.md"),
-        commands=commands_of(kind, path, attention=bool(attention_parts(model))),
+        commands=commands_of(kind, path, model),
     )
 
 
-def commands_of(kind: type[Predictor], path: Path, *, attention: bool) -> list[str]:
+def commands_of(kind: type[Predictor], path: Path, model: nn.Module) -> list[str]:
     """What can be typed for a model: the commands of its own kind, and of those for all what it has an answer to."""
+    recurrent, parts = bool(layer_numbers(model)), attention_parts(model)
+    followed = recurrent or type(model) in kind.walked or any(hasattr(part.module, "projection") for part in parts)
+    answered = {"forward": bool(parts) or recurrent, "conclusion": followed}
     common = [
         command
         for method, command in COMMANDS.items()
-        if getattr(kind, method) is not getattr(Predictor, method) and (attention or method != LOOKED_AT)
+        if getattr(kind, method) is not getattr(Predictor, method) and answered.get(method, True)
     ]
+    common = [f"{each} --show hidden" if each.startswith("look") and not parts else each for each in common]
     return [f"manyheads {each.format(model=quote(str(path)))}" for each in (*kind.commands, *common)]
 
 

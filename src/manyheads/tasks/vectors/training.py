@@ -73,6 +73,7 @@ class WordVectorLearning(Task):
             checkpoint_every=MANY,
             keep=2,
             best_by="loss",
+            device="cpu",  # a GPU adds to rows that come twice in no fixed order
         )
         model = replace(begun.model, method=method)
         return change(replace(begun, model=model, train=train))
