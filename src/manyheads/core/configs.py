@@ -31,7 +31,8 @@ def in_order(config: Any) -> list[Field[Any]]:
 
 def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:
     """The config with the fields of a nested table in place of its own; an unknown field or a wrong type is refused."""
-    hints = typing.get_type_hints(type(config))
+    types_of = typing.get_type_hints(type(config))
+    hints = {field.name: types_of[field.name] for field in fields(config)}  # type: ignore[arg-type]
     changes = {}
     for name, value in table.items():
         path = f"{where}{name}"

@@ -1,4 +1,5 @@
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -160,3 +161,14 @@ def test_files_that_are_no_toml_are_named(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ConfigError, match=r"x\.toml is not TOML"):
             read_toml(path)
+
+
+def test_what_belongs_to_the_class_is_no_field():
+    @dataclass(frozen=True)
+    class Fixed:
+        width: int = 2
+        layers: ClassVar[int] = 1
+
+    assert assigned(Fixed(), ["width=3"]).width == 3
+    with pytest.raises(ConfigError, match=r"layers is not a field of the recipe; it has: width$"):
+        assigned(Fixed(), ["layers=2"])

@@ -36,8 +36,32 @@ def test_neighbours_are_by_angle_and_never_the_word_itself(vectors):
     assert [each.word for each in found] == ["queen", "prince", "woman"]
     assert [each.cosine for each in found] == pytest.approx([math.cos(math.radians(each)) for each in (31, 50, 60)])
     assert len(vectors.neighbours("king", 99)) == 5
-    with pytest.raises(ConfigError, match="0 words are no words"):
-        vectors.neighbours("king", 0)
+    for count in (0, 1.5, "3", True):
+        with pytest.raises(ConfigError, match=f"{count!r} words cannot be given; ask for a whole number"):
+            vectors.neighbours("king", count)
+
+
+@pytest.mark.parametrize("word", [["king", "man"], (each for each in ["king"]), b"king", 3, None])
+def test_what_is_no_word_is_refused(vectors, word):
+    for ask in (
+        vectors.neighbours,
+        vectors.__getitem__,
+        vectors.__contains__,
+        lambda it: vectors.analogy("man", it, it),
+    ):
+        with pytest.raises(ConfigError, match="is given where a set of word vectors takes one word"):
+            ask(word)
+
+
+def test_neighbours_of_huge_and_of_tiny_vectors_are_by_angle_and_of_none_refused(tmp_path):
+    matrix = np.array([[1e30, 1e30], [1e-30, 1e-30], [1, 0], [0, 0]], np.float32)
+    write_vectors(tmp_path / "v.txt", ["huge", "tiny", "right", "nowhere"], matrix)
+    found = WordVectors.load(tmp_path / "v.txt", device="cpu")
+    assert [each.word for each in found.neighbours("huge")] == ["tiny", "right", "nowhere"]
+    assert [each.cosine for each in found.neighbours("huge")] == pytest.approx([1, math.sqrt(0.5), 0])
+    for ask in (lambda: found.neighbours("nowhere"), lambda: found.analogy("huge", "nowhere", "right")):
+        with pytest.raises(DataError, match="the vector of 'nowhere' is nothing but zeros"):
+            ask()
 
 
 def test_epochs_follow_from_whose_text_it_is():
@@ -62,7 +86,7 @@ def test_a_word_is_looked_for_as_it_is_and_in_small_letters(vectors):
     assert "paris" not in vectors
     with pytest.raises(DataError, match=r"'quen' is not among the 6 words; the nearest spellings are queen"):
         vectors["quen"]
-    with pytest.raises(DataError, match="'xyzzy' is not among the 6 words; and none is spelt alike"):
+    with pytest.raises(DataError, match="'xyzzy' is not among the 6 words; none is spelt alike"):
         vectors.analogy("man", "king", "xyzzy")
     assert repr(vectors).startswith("WordVectors(6 words of 2 numbers from")
     assert len(vectors) == 6
@@ -74,6 +98,9 @@ def test_a_map_needs_three_words(vectors):
     assert share == pytest.approx(1.0)
     with pytest.raises(ConfigError, match="a map of 2 words says nothing"):
         vectors.plane(["man", "king"])
+    assert vectors.plane(each for each in ("man", "king", "queen"))[0].shape == (3, 2)
+    with pytest.raises(ConfigError, match="a map takes a list of words, not one string"):
+        vectors.plane("king")
 
 
 @pytest.mark.parametrize("at_once", [1, 2**20])

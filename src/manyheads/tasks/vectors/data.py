@@ -25,7 +25,7 @@ def train_words(texts: Texts, data: Any) -> WordTokenizer:
     with counting("reading the text and counting words, letters") as show:
         found = WordTokenizer.train(texts.letters(show), data.vocabulary, lowercase=data.lowercase, least=data.least)
     if not found.vocabulary():
-        raise DataError(f"no word of the text is there {data.least} times; give more text or lower --set data.least=1")
+        raise DataError(f"no word of the text is there {data.least} times; give more text or lower data.least")
     return found
 
 

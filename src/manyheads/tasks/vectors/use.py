@@ -1,6 +1,6 @@
 """Word vectors that are ready to use: what is near to a word, what is to one word as another is to a third."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -71,7 +71,8 @@ class WordVectors(Predictor):
         if not words:
             raise DataError("there are no words among these vectors; give others")
         self.words, self.vectors = words, vectors
-        self.unit = functional.normalize(vectors, dim=1)
+        largest = vectors.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(vectors.dtype).tiny)
+        self.unit = functional.normalize(vectors / largest, dim=1)  # so that no square is too large or too small
         self._rows = {word: row for row, word in enumerate(words)}
 
     def __repr__(self) -> str:
@@ -90,6 +91,8 @@ class WordVectors(Predictor):
 
     def place(self, word: str) -> int | None:
         """Which word it is among `words`; None where it is not there."""
+        if not isinstance(word, str):
+            raise ConfigError(f"{word!r} is given where {self.what} takes one word")
         row = self._rows.get(word)
         return self._rows.get(word.lower()) if row is None else row
 
@@ -98,18 +101,25 @@ class WordVectors(Predictor):
         if row is None:
             alike = [each for each in self.words[:COMPARED] if abs(len(each) - len(word)) < 3]
             nearest = get_close_matches(word.lower(), alike)
-            said = f"the nearest spellings are {', '.join(nearest)}" if nearest else "and none is spelt alike"
+            said = f"the nearest spellings are {', '.join(nearest)}" if nearest else "none is spelt alike"
             raise DataError(f"{word!r} is not among the {len(self):,} words; {said}")
+        return row
+
+    def _pointing(self, word: str) -> int:
+        """The row of a word whose vector has a direction."""
+        row = self._row(word)
+        if not self.unit[row].any():
+            raise DataError(f"the vector of {word!r} is nothing but zeros, near to no word; give another")
         return row
 
     def neighbours(self, word: str, count: int = 10) -> list[Neighbour]:
         """The words whose vectors point the most in the same direction, the nearest first."""
-        row = self._row(word)
+        row = self._pointing(word)
         return self._nearest(self.unit[row][None], [[row]], count)[0]
 
     def analogy(self, first: str, second: str, third: str, count: int = 10) -> list[Neighbour]:
         """What is to `third` as `second` is to `first`: nearest to second − first + third, without these three."""
-        rows = [self._row(word) for word in (first, second, third)]
+        rows = [self._pointing(word) for word in (first, second, third)]
         return self._nearest(self._asked([rows]), [rows], count)[0]
 
     def _asked(self, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -118,8 +128,8 @@ class WordVectors(Predictor):
         return functional.normalize(second - first + third, dim=1)
 
     def _nearest(self, asked: Tensor, without: Sequence[Sequence[int]], count: int) -> list[list[Neighbour]]:
-        if count < 1:
-            raise ConfigError(f"{count} words are no words; ask for at least 1")
+        if type(count) is not int or count < 1:
+            raise ConfigError(f"{count!r} words cannot be given; ask for a whole number from 1 on")
         cosines = asked @ self.unit.T
         for line, rows in enumerate(without):
             cosines[line, list(rows)] = -torch.inf
@@ -127,9 +137,12 @@ class WordVectors(Predictor):
         both = zip(best.indices.tolist(), best.values.tolist())
         return [[Neighbour(self.words[row], value) for row, value in zip(*line)] for line in both]
 
-    def plane(self, words: Sequence[str]) -> tuple[np.ndarray, float]:
+    def plane(self, words: Iterable[str]) -> tuple[np.ndarray, float]:
         """Words as points in the plane, [words, 2], by the two directions in which they differ most, and the share of
         all their differences that these have."""
+        if isinstance(words, str):
+            raise ConfigError("a map takes a list of words, not one string")
+        words = list(words)
         if len(words) < 3:
             raise ConfigError(f"a map of {counted(len(words), 'word')} says nothing; give three or more")
         return plane(self.unit[[self._row(word) for word in words]].cpu().numpy())
