@@ -326,6 +326,7 @@ def test_wrong_words_are_a_sentence(gpt):
         (["--repetition-penalty", 0], "repetition-penalty is 0.0"),
         (["--seed", -1], "seed is -1"),
         (["--tokens", 0], "both must be at least 1"),
+        (["--tokens", 10**21], "a text can have at most 1,000,000,000"),
         (["--samples", 0], "both must be at least 1"),
         (["--beam", -1], "both must be at least 1"),
         (["--beam", 2, "--samples", 2], "--beam finds one text for each prompt"),

@@ -35,6 +35,7 @@ from manyheads.text.language import LanguageTokenizer
 from manyheads.text.stream import TextStream
 
 ALWAYS_ENCODED = 1_000_000  # characters of a prompt: some tokens stand for any number of unknown ones
+MOST_TOKENS = 1_000_000_000  # of a text that is written
 ROWS_AT_ONCE = 64  # prompts and samples in one batch
 
 
@@ -235,6 +236,8 @@ class LanguageModel(Predictor):
         return self.tokenizer.decode([each.ids for each in found])
 
     def _refuse_many(self, rows: int, tokens: int = 1) -> None:
+        if tokens > MOST_TOKENS:
+            raise ConfigError(f"{tokens:,} tokens are asked for; a text can have at most {MOST_TOKENS:,}")
         refuse_many_rows(self.model, rows, min(tokens, self.model.config.context))
 
     def continued(self, ids: list[int], tokens: int) -> list[int]:
