@@ -26,6 +26,8 @@ LARGEST = 10_000_000  # tokens; the largest vocabularies published have a millio
 
 _CANNOT_ENCODE = "the tokenizer cannot encode a text", "its tokenizer.json may be damaged: use another"
 # Half a surrogate pair is legal in a Python string (JSON may hold one) but has no UTF-8 bytes.
+# A word so long is learned from in parts: to learn it whole takes the square of its length.
+_LONG_WORD = re.compile(r"(\S{10000})")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 
@@ -283,7 +285,8 @@ def learn_pairs(model: tokenizers.Tokenizer, texts: Iterable[str], vocabulary: i
         special_tokens=special,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
     )
-    model.train_from_iterator((encodable(text) for text in texts), trainer)
+    parts = (part for text in texts for part in _LONG_WORD.split(encodable(text)))
+    model.train_from_iterator(parts, trainer)
 
 
 def file_at(path: Path, older: str = "") -> Path:

@@ -273,3 +273,11 @@ def test_the_published_files_of_gpt2_give_the_published_ids(tmp_path, data_set):
     assert theirs(texts)["input_ids"] == loaded.encode(texts, special=True)
     loaded.save(tmp_path / "saved")
     assert opened(tmp_path / "saved")(texts)["input_ids"] == loaded.encode(texts, special=True)
+
+
+def test_a_word_without_end_is_learned_in_parts():
+    """Of which the library would go through the square."""
+    long = "ab" * 200_000
+    tokenizer = LanguageTokenizer.train([f"{long} the cat", "the cat the cat"], 300)
+    assert tokenizer.decode(tokenizer.encode([f"{long} the cat"])) == [f"{long} the cat"]
+    assert len(tokenizer.encode([long])[0]) < len(long) / 100
