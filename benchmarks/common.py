@@ -10,10 +10,12 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from statistics import median
+from typing import Any
 
 
 def in_turns(contenders: Mapping[str, Callable[[], float]], rounds: int, warmup: int = 1) -> dict[str, list[float]]:
@@ -43,6 +45,25 @@ class Ratio:
 def ratio(ours: list[float], theirs: list[float]) -> Ratio:
     each = [our / their for our, their in zip(ours, theirs, strict=True)]
     return Ratio(median(each), min(each), max(each))
+
+
+def training_rate(contender, batches, clip: float, tokens: Callable[[Any], int]) -> Callable[[], float]:
+    """One step on the next batch, each time it is called: tokens a second."""
+    from torch import nn
+
+    turn = iter(batches)
+
+    def step() -> float:
+        batch = next(turn)
+        contender.model.train()
+        began = time.perf_counter()
+        contender.loss(batch).backward()
+        nn.utils.clip_grad_norm_(contender.model.parameters(), clip)
+        contender.optimizer.step()
+        contender.optimizer.zero_grad()
+        return tokens(batch) / (time.perf_counter() - began)
+
+    return step
 
 
 def report(title: str, rates: dict[str, list[float]], unit: str, ours: str = "manyheads") -> None:

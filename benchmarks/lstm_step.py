@@ -14,12 +14,11 @@ Prints tokens a second: the median, the range over rounds, and the ratio of ours
 """
 
 import argparse
-import time
 from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
-from common import describe_machine, in_turns, report
+from common import describe_machine, in_turns, report, training_rate
 from torch import Tensor, nn
 
 from manyheads.models.rnn import RNN, RNNConfig
@@ -87,23 +86,6 @@ class Peer:
         return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
 
 
-def train_rate(contender, batches: list[Tensor]):
-    """One step on the next batch, each time it is called: tokens a second."""
-    turn = iter(batches)
-
-    def step() -> float:
-        ids = next(turn)
-        contender.model.train()
-        began = time.perf_counter()
-        contender.loss(ids).backward()
-        nn.utils.clip_grad_norm_(contender.model.parameters(), CLIP)
-        contender.optimizer.step()
-        contender.optimizer.zero_grad()
-        return ids[:, 1:].numel() / (time.perf_counter() - began)
-
-    return step
-
-
 def check_equal(contenders: dict, ids: Tensor) -> None:
     """The same loss, and the same length of its gradient, of the same weights."""
     found = {}
@@ -136,7 +118,10 @@ def main() -> None:
     sizes = (options.rounds + warmup + 1, options.rows, options.length + 1)
     first, *batches = torch.randint(0, VOCABULARY, sizes, generator=torch.Generator().manual_seed(7))
     check_equal(contenders, first)
-    steps = {name: train_rate(contender, batches) for name, contender in contenders.items()}
+    steps = {
+        name: training_rate(contender, batches, CLIP, lambda ids: ids[:, 1:].numel())
+        for name, contender in contenders.items()
+    }
     report("a training step", in_turns(steps, options.rounds, warmup), "tokens/s")
 
 

@@ -14,12 +14,11 @@ over rounds, and the ratio of ours to each peer.
 """
 
 import argparse
-import time
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import describe_machine, in_turns, marian_twin, report
+from common import describe_machine, in_turns, marian_twin, report, training_rate
 from torch import Tensor, nn
 
 from manyheads.data.batches import Batch
@@ -153,23 +152,6 @@ def make_batches(config: TransformerConfig, tokens: int, count: int) -> list[Bat
     return [batch for batch, _ in zip(batches.epoch(0), range(count))]
 
 
-def train_rate(contender, batches: list[Batch]):
-    """One step on the next batch, each time it is called: target tokens a second."""
-    turn = iter(batches)
-
-    def step() -> float:
-        batch = next(turn)
-        contender.model.train()
-        began = time.perf_counter()
-        contender.loss(batch).backward()
-        nn.utils.clip_grad_norm_(contender.model.parameters(), CLIP)
-        contender.optimizer.step()
-        contender.optimizer.zero_grad()
-        return batch.target_tokens / (time.perf_counter() - began)
-
-    return step
-
-
 def check_equal_loss(contenders: dict, batch: Batch) -> None:
     losses = {}
     with torch.no_grad():
@@ -204,7 +186,10 @@ def main() -> None:
     targets = sum(batch.target_tokens for batch in batches) / len(batches)
     print(f"{len(batches)} batches of {targets:,.0f} target tokens, {1 - real / cells:.1%} padding")
     check_equal_loss(contenders, batches[0])
-    steps = {name: train_rate(contender, batches) for name, contender in contenders.items()}
+    steps = {
+        name: training_rate(contender, batches, CLIP, lambda batch: batch.target_tokens)
+        for name, contender in contenders.items()
+    }
     report("a training step", in_turns(steps, options.rounds, warmup), "target tokens/s")
 
 

@@ -11,8 +11,8 @@ from manyheads.interop.foreign import Decoder, Foreign
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
 
 
-class OwnModel(Foreign):
-    """One model of such a family; since nothing fits a foreign type, nobody asks for foreign names or fields."""
+class _Own:
+    """Since nothing fits a foreign type, nobody asks for foreign names or fields."""
 
     TYPES = ()
     SCHEMA = {}  # noqa: RUF012
@@ -29,6 +29,16 @@ class OwnModel(Foreign):
     def read_config(self, table: dict[str, Any]) -> Any:
         raise NotImplementedError
 
+    def views(self, model: Any) -> dict[str, Tensor]:
+        raise NotImplementedError
+
+    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
+        raise NotImplementedError
+
+
+class OwnModel(_Own, Foreign):
+    """One model of such a family."""
+
     def kind(self, table: dict[str, Any]) -> type:
         return self.model
 
@@ -38,12 +48,6 @@ class OwnModel(Foreign):
 
     def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: Any, /) -> dict[str, Any]:
         return table
-
-    def views(self, model: Any) -> dict[str, Tensor]:
-        raise NotImplementedError
-
-    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
-        raise NotImplementedError
 
 
 class OwnClassifier(OwnModel):
@@ -81,23 +85,8 @@ class OwnEncoder(OwnModel):
         return label_fields(table, model.names, getattr(model, "form", None))
 
 
-class OwnDecoder(Decoder):
+class OwnDecoder(_Own, Decoder):
     """A language model, or a classifier on top of one."""
-
-    TYPES = ()
-    SCHEMA = {}  # noqa: RUF012
-
-    def __init__(self, model: type):
-        self.model = model
-
-    def fits(self, model: Any) -> bool:
-        return False
-
-    def write_config(self, config: Any) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def read_config(self, table: dict[str, Any]) -> Any:
-        raise NotImplementedError
 
     def name(self, config: Any) -> str:
         raise NotImplementedError

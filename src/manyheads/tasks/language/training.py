@@ -38,11 +38,19 @@ from manyheads.train.objectives import Loss, language_loss
 
 FAMILIES = {"gpt": gpt.PRESETS, "llama": llama.PRESETS, "rnn": rnn.PRESETS, "bytenet": conv.LANGUAGE_PRESETS}
 PRESETS = {name: sizes for presets in FAMILIES.values() for name, sizes in presets.items()}
-MODELS = {"gpt": (GPT, GPTConfig), "llama": (Llama, LlamaConfig), "rnn": (RNN, RNNConfig)}
-MODELS["bytenet"] = (ByteNet, ByteNetConfig)
+MODELS = {
+    "gpt": (GPT, GPTConfig),
+    "llama": (Llama, LlamaConfig),
+    "rnn": (RNN, RNNConfig),
+    "bytenet": (ByteNet, ByteNetConfig),
+}
 VOCABULARIES = {"gpt1": 40_478, "llama2_7b": 32_000, "llama3_8b": 128_256, "llama_small": 49_152}
-MADE_OF = {"gpt": "decoder-only Transformer", "llama": "decoder-only Transformer", "rnn": "recurrent network"}
-MADE_OF["bytenet"] = "stack of dilated causal convolutions"
+MADE_OF = {
+    "gpt": "decoder-only Transformer",
+    "llama": "decoder-only Transformer",
+    "rnn": "recurrent network",
+    "bytenet": "stack of dilated causal convolutions",
+}
 EPOCHS = 40  # at most, of presets: more teach next to nothing (Muennighoff et al. 2023)
 LAPTOP = ("gpt2_tiny", "gpt2_baby", "llama_tiny", "llama_baby", "transformer_decoder", "bytenet_tiny", "bytenet")
 

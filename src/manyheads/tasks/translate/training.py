@@ -26,17 +26,18 @@ from manyheads.train.objectives import Loss, translation_loss
 
 FAMILIES = {"transformer": transformer.PRESETS, "conv": conv.TRANSLATION_PRESETS, "rnn": rnn_translator.PRESETS}
 PRESETS = {name: sizes for presets in FAMILIES.values() for name, sizes in presets.items()}
-MODELS = {"transformer": (Transformer, TransformerConfig), "conv": (ConvSeq2Seq, ConvSeq2SeqConfig)}
-MODELS["rnn"] = (RNNTranslator, RNNTranslatorConfig)
+MODELS = {
+    "transformer": (Transformer, TransformerConfig),
+    "conv": (ConvSeq2Seq, ConvSeq2SeqConfig),
+    "rnn": (RNNTranslator, RNNTranslatorConfig),
+}
+RATES = {"conv": 1e-3, "rnn": 2e-3}  # the peaks of those that are trained alike
 MADE_OF = {
     "transformer": "Transformer (Vaswani et al. 2017)",
     "conv": "of convolutions with attention in each layer (Gehring et al. 2017)",
-    "rnn": "of recurrent networks ({sees})",
-}
-SEES = {
-    "context": "the encoder's last states are all that the decoder sees of a source, as in Cho et al. 2014",
-    "bahdanau": "with the additive attention of Bahdanau et al. 2015",
-    "dot": "with the dot-product attention of Luong et al. 2015",
+    "context": "of recurrent networks (the encoder's last states are all that the decoder sees, as in Cho et al. 2014)",
+    "bahdanau": "of recurrent networks (with the additive attention of Bahdanau et al. 2015)",
+    "dot": "of recurrent networks (with the dot-product attention of Luong et al. 2015)",
 }
 EPOCHS = 100  # at most, of presets; the small need more than the large, which end by their steps
 
@@ -85,8 +86,8 @@ class Translation(Task):
             data = PairData(vocabulary=37_000, batch_tokens=25_000)
             return TranslateRecipe(data=data, model=model, train=TrainConfig(steps=steps, epochs=EPOCHS, average=5))
         family = next(family for family, presets in FAMILIES.items() if name in presets)
-        if family != "transformer":
-            rates = {"warmup": 500, "learning_rate": 2e-3 if family == "rnn" else 1e-3, "schedule": "cosine"}
+        if family in RATES:
+            rates = {"warmup": 500, "learning_rate": RATES[family], "schedule": "cosine"}
             train = TrainConfig(steps=12_000, epochs=EPOCHS, valid_every=1000, patience=10, average=5, **rates)
             return TranslateRecipe(family=family, model=model, train=train)
         train = TrainConfig(steps=20_000, epochs=EPOCHS, warmup=2000, valid_every=1000, patience=10, average=5)
@@ -133,8 +134,7 @@ class Translation(Task):
         return {"loss": loss, "bleu": bleu}
 
     def card(self, which: str, scores: dict[str, float]) -> str:
-        pairs, made_of = len(self.train), MADE_OF[self.recipe.family]
-        made_of = made_of.format(sees=SEES[self.recipe.model.sees]) if self.recipe.family == "rnn" else made_of
+        pairs, made_of = len(self.train), MADE_OF[getattr(self.recipe.model, "sees", self.recipe.family)]
         about = f"""
 An encoder-decoder {made_of}, trained on {pairs:,} sentence pairs;
 these are its weights {which}. `manyheads translate`, `manyheads.Translator` and, where `config.json` says
