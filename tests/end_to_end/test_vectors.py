@@ -63,7 +63,7 @@ def test_a_run_is_looked_up_and_written_and_read_by_commands(run, tmp_path):
         np.testing.assert_array_equal(read.matrix, found.vectors.numpy())
         assert called("neighbours", tmp_path / name, "cat", "--count", 3).out.splitlines() == out
     assert called("info", run).out.startswith("kind        a set of word vectors (manyheads-vectors)")
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'manyheads[look]'")
     for figure in (tmp_path / "map.png", tmp_path / "map.svg"):
         flags = ["--words", "cat,dog,red,blue,one", f"--{figure.suffix[1:]}", figure]
         assert called("look", run, *flags, "--json", tmp_path / "map.json").code == 0
@@ -163,7 +163,7 @@ def test_what_cannot_be_looked_up_is_one_sentence(run, text, tmp_path):
 
 
 def test_scores_can_be_had_as_json(run, tmp_path):
-    pytest.importorskip("sklearn")
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'manyheads[metrics]'")
     (tmp_path / "pairs.tsv").write_text("cat\tdog\t9\ncat\tred\t1\nred\tblue\t8\nred\tone\t2\n")
     told = tables("evaluate", run, "--similarities", tmp_path / "pairs.tsv")[0][str(tmp_path / "pairs.tsv")]
     assert told["spearman"] > 0.5

@@ -28,7 +28,7 @@ def test_the_same_vectors_give_the_same_map_and_equal_ones_a_point():
 
 
 def test_every_word_is_drawn_where_it_is():
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'manyheads[look]'")
     points = np.array([[0.0, 1.0], [2.0, -1.0], [1.0, 0.5]])
     axes = draw_map(["cat", "$dog$", "cow"], points, 0.5, "a map").axes[0]
     assert [text.get_text() for text in axes.texts] == ["cat", "$dog$", "cow"]

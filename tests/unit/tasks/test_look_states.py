@@ -87,7 +87,7 @@ def test_one_layer_alone_is_shown_where_it_is_asked_for():
 @pytest.mark.parametrize("show", ["hidden", "gates"])
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_pictures_and_tables_are_of_the_states(cell, show):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'manyheads[look]'")
     inside = look_inside(language(cell), TEXT)
     grids, figure = tables(inside, show, None), picture(inside, show)
     assert figure.texts[0].get_text() == f"LanguageModel: {'hidden states' if show == 'hidden' else 'gates'}"
@@ -154,7 +154,7 @@ def test_what_is_not_there_is_refused(asked, said):
 
 
 def test_the_alignment_of_a_translator_with_one_head_is_drawn_by_words():
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'manyheads[look]'")
     translator = conv()
     (found,) = align(translator, [(TEXT, SECOND)])
     inside = look_inside(translator, TEXT, SECOND)

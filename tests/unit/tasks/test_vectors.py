@@ -106,7 +106,7 @@ def test_a_map_needs_three_words(vectors):
 @pytest.mark.parametrize("at_once", [1, 2**20])
 def test_scores_say_what_they_are_of(vectors, tmp_path, monkeypatch, at_once):
     monkeypatch.setattr(use, "COSINES_AT_ONCE", at_once)
-    pytest.importorskip("sklearn")
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'manyheads[metrics]'")
     analogies, pairs = tmp_path / "a.txt", tmp_path / "b.txt"
     analogies.write_text(
         ": family\nman king woman queen\nman woman king prince\nman king boy prince\n\n: other\nMan King Woman Queen\n"

@@ -36,6 +36,8 @@ def walk_of_bag(model: BagClassifier, tokenizer: WordTokenizer, read: ForwardPas
     numbers, weights, counts = (each[0][there].double() for each in (values, weights, counts))
     names = [" ".join(tokenizer.pieces(model.name_of(each))) for each in features[0][there].tolist()]
     columns = {"count": counts, "weight": weights, "product": numbers * weights}
+    if model.config.weighting == "binary":
+        columns = {"count": counts, "there": numbers, **columns}
     if model.config.weighting == "tfidf":
         columns = {"count": counts, "idf": model.idf[features[0][there]].double(), "tf-idf": numbers, **columns}
     table = torch.stack([*columns.values()], dim=1).cpu().numpy()
