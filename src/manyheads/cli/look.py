@@ -24,7 +24,9 @@ def look(
             callback=holding_vectors,
         ),
     ] = None,
-    first: Annotated[str | None, typer.Argument(help="What the model reads.", metavar="TEXT")] = None,
+    first: Annotated[
+        str | None, typer.Argument(help="What the model reads; an image's file of one that sees.", metavar="TEXT")
+    ] = None,
     second: Annotated[
         str | None, typer.Argument(help="An encoder's second text, or the translation to look at.", metavar="SECOND")
     ] = None,
@@ -39,6 +41,12 @@ def look(
     head: Annotated[int | None, typer.Option(help="Only this head, counted from 0.", metavar="NUMBER")] = None,
     attention: Annotated[
         str | None, typer.Option(help="Of a translator, what a figure is of: cross, encoder or decoder.")
+    ] = None,
+    patch: Annotated[
+        str | None,
+        typer.Option(
+            help="Of an image: the patch that looks, in a figure; none: what stands for all.", metavar="ROW,COLUMN"
+        ),
     ] = None,
     show: Annotated[
         str,
@@ -73,7 +81,7 @@ def look(
     files = _checked({".html": out, ".png": png, ".svg": svg, ".json": as_json})
     chosen = {"--layer": layer is not None, "--head": head is not None}
     seen = {"the text": first, "the second text": second, "--tokens": tokens, "--attention": attention, **chosen}
-    seen |= {"--show": show if show != "attention" else None}
+    seen |= {"--show": show if show != "attention" else None, "--patch": patch}
     given = set_only(data)
     ranked = {"--by": by, **{f"--{name}": value for name, value in given.items()}}
     if words is not None:
@@ -98,7 +106,10 @@ def look(
         elif show != "attention":
             _refuse({"--out": out, "--json": as_json}, "has all that there is to show; leave --show away")
         elif not (png or svg):
-            _refuse({"--attention": attention}, "says what a figure is of; ask for one with --png or --svg")
+            _refuse(
+                {"--attention": attention, "--patch": patch},
+                "says what a figure is of; ask for one with --png or --svg",
+            )
     if positions is not None:
         _positions(positions, model, files)
     elif model is None:
@@ -109,7 +120,7 @@ def look(
         raise ConfigError(f"there is no text to look at; give one behind {model}, in quotes")
     else:
         options: dict[str, Any] = {"tokens": tokens, "layer": layer, "head": head, "device": device}
-        _text(model, first, second, options, show, attention, files)
+        _text(model, first, second, options, show, attention, patch, files)
 
 
 def command() -> Any:
@@ -134,7 +145,14 @@ def _refuse(others: dict[str, Any], why: str) -> None:
 
 
 def _text(
-    model: Path, text: str, second: str | None, options: dict[str, Any], show: str, attention: str | None, files: dict
+    model: Path,
+    text: str,
+    second: str | None,
+    options: dict[str, Any],
+    show: str,
+    attention: str | None,
+    patch: str | None,
+    files: dict,
 ) -> None:
     from manyheads.look.drawing import save_figure
     from manyheads.tasks.inside.look import look_inside, picture, tables
@@ -146,7 +164,7 @@ def _text(
         _print(grid)
     if files[".html"]:
         inside.page().save(files[".html"])
-    _write(files, lambda path: save_figure(picture(inside, show, attention), path), inside.arrays)
+    _write(files, lambda path: save_figure(picture(inside, show, attention, patch), path), inside.arrays)
 
 
 def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, device: str) -> None:

@@ -19,6 +19,7 @@ from manyheads.cli.classify import classify
 from manyheads.cli.demo import demo
 from manyheads.cli.flags import Debug, Group, Quiet, command_of, flagged
 from manyheads.cli.generate import generate
+from manyheads.cli.images import classify_image
 from manyheads.cli.lines import open_streams
 from manyheads.cli.masked import fill
 from manyheads.cli.proofs import prove_resume, selfcheck
@@ -59,7 +60,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(train.app, name="train")
-using = (translate, align, generate, fill, classify, tag, answer, embed, similar, neighbours, analogy, export_vectors)
+reading = (translate, align, generate, fill, classify, tag, answer, embed, similar, neighbours, analogy, export_vectors)
+using = (*reading, classify_image)
 checking = (info, presets, selfcheck, prove_resume, walk, prune, demo)
 for each in (*using, *checking):
     app.command()(flagged(each))

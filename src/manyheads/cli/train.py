@@ -19,7 +19,7 @@ from manyheads.interop.places import refuse_no_model
 from manyheads.tasks.run_directory import run_is_new
 from manyheads.tasks.task import TASKS, recipe_of, task_of
 
-SECTIONS = ("data", "fine_tune", "train")  # of a recipe, whose fields are flags
+SECTIONS = ("data", "augment", "fine_tune", "train")  # of a recipe, whose fields are flags
 OF_TRAINING = ("steps", "seed", "device")  # those of the last
 
 
@@ -136,6 +136,6 @@ def _named_as_typed(flags: set[str]) -> Iterator[None]:
     try:
         yield
     except (ConfigError, DataError) as error:
-        words = re.split(r"\b((?:data|fine_tune|train)\.\w+)", str(error))
+        words = re.split(r"\b((?:data|augment|fine_tune|train)\.\w+)", str(error))
         said = [flag_named(word.partition(".")[2]) if word in flags else word for word in words]
         raise type(error)("".join(said)) from error

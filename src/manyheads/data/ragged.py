@@ -19,7 +19,7 @@ from manyheads.core.files import directory_written_atomically, parse_json
 
 ABOUT = "store.json"
 FILE = re.compile(r"store\.json|\w+\.(values|offsets)")
-TYPES = ("uint16", "uint32", "int32", "int64", "float32")
+TYPES = ("uint8", "uint16", "uint32", "int32", "int64", "float32")
 OFFSETS = np.dtype(np.int64)
 CHUNK_ITEMS = 10_000  # encoded in one call, which shares them out among the cores
 CHUNK_LETTERS = 4_000_000  # so that ten thousand whole documents do not fill the memory
@@ -38,6 +38,11 @@ class Ragged:
     def of(cls, rows: Sequence[Sequence[int]], dtype: DTypeLike = np.int32) -> "Ragged":
         values = np.fromiter(chain.from_iterable(rows), dtype=dtype)
         return cls(values, np.cumsum([0, *map(len, rows)], dtype=OFFSETS))
+
+    @classmethod
+    def of_equal(cls, rows: np.ndarray) -> "Ragged":
+        """Rows of one length, [rows, length]."""
+        return cls(rows.reshape(-1), np.arange(len(rows) + 1, dtype=OFFSETS) * rows.shape[1])
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -13,7 +13,7 @@ from manyheads.interop import config_json, sentence
 from manyheads.interop.config_json import KEY
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.schema import our_fields, types_of
-from manyheads.interop.weights import read_into, views_by_parts
+from manyheads.interop.weights import Renamed, read_into, views_by_parts
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.nn.positions import PositionsConfig
@@ -35,7 +35,7 @@ _HARMLESS = re.compile(r"(bert\.)?embeddings\.position_ids|cls\.predictions\.dec
 # Older versions also saved a pooler under heads that do not read it.
 _HARMLESS_WITHOUT_POOLER = re.compile(rf"{_HARMLESS.pattern}|bert\.pooler\.dense\.(weight|bias)")
 # What the first TensorFlow checkpoints call a norm's weight and bias.
-_OLDER = re.compile(r"(?<=LayerNorm\.)(gamma|beta)$")
+_OLDER = {r"(?<=LayerNorm\.)gamma$": "weight", r"(?<=LayerNorm\.)beta$": "bias"}
 
 
 class BertNames(Foreign):
@@ -110,7 +110,7 @@ class BertNames(Foreign):
         return views
 
     def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
-        theirs = _Renamed(theirs)
+        theirs = Renamed(theirs, _OLDER)
         own = self.views(model)
         if isinstance(model, Bert) and any(name.startswith(_PREFIX) for name in theirs):
             own = {_PREFIX + name: view for name, view in own.items()}
@@ -132,15 +132,3 @@ def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
         kept = {"impossible": model.impossible, **({"longest": model.longest} if model.longest else {})}
         return {**table, KEY: {**table.get(KEY, {}), **kept}}
     return table
-
-
-class _Renamed(dict):
-    """Their weights by today's names, each read when it is asked for."""
-
-    def __init__(self, theirs: Mapping[str, Tensor]):
-        newer = {"gamma": "weight", "beta": "bias"}
-        super().__init__({_OLDER.sub(lambda end: newer[end[0]], name): name for name in theirs})
-        self._theirs = theirs
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._theirs[super().__getitem__(name)]

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from manyheads.data.images import ImageProcessor
 from manyheads.interop.bert import BertNames
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
 from manyheads.interop.own import OwnClassifier, OwnDecoder, OwnEncoder, OwnModel
+from manyheads.interop.vit import ViTNames
 from manyheads.models.bag import BagClassifier, BagConfig
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
 from manyheads.models.birnn import BiRNN, BiRNNConfig
@@ -23,6 +25,7 @@ from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.models.vectors import WordVectorsConfig, WordVectorsModel
+from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
 from manyheads.text.tokenizer import Tokenizer
@@ -135,6 +138,15 @@ FAMILIES = (
         },
         known_as="BERT",
         own={"model_type": "manyheads-bert", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=ViT,
+        config=ViTConfig,
+        foreign=ViTNames(),
+        processor=ImageProcessor,
+        kinds={ViT: "image encoder", ViTClassifier: "image classifier"},
+        known_as="ViT",
+        own={"model_type": "manyheads-vit", "is_encoder_decoder": False},
     ),
     Family(
         model=BiRNN,

@@ -57,6 +57,23 @@ class Weights(Mapping[str, Tensor]):
         return self._files[name][0]
 
 
+class Renamed(dict[str, Tensor]):
+    """Weights by other names, each read when it is asked for; `names` are patterns to what stands in their place."""
+
+    def __init__(self, theirs: Mapping[str, Tensor], names: Mapping[str, str]):
+        renamed: dict[str, Any] = {}
+        for name in theirs:
+            found = name
+            for pattern, other in names.items():
+                found = re.sub(pattern, other, found)
+            renamed[found] = name
+        super().__init__(renamed)
+        self._theirs = theirs
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._theirs[super().__getitem__(name)]  # type: ignore
+
+
 def open_weights(directory: Path) -> Weights:
     """The weights of a model directory: model.safetensors, or the shards that its index names."""
     path, index = directory / "model.safetensors", directory / "model.safetensors.index.json"

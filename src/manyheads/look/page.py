@@ -65,7 +65,7 @@ def attention_page(
             raise ConfigError("there are no tokens; only the tokens of an image can be left out")
         count = _columns(weights)
         patches = patches or _grid(count, image)
-        tokens = _patch_names(count, patches)
+        tokens = patch_names(count, patches)
     return build_page(views_of(weights, tokens, source, row=row), title=title, image=image, patches=patches)
 
 
@@ -218,7 +218,7 @@ def _grid(tokens: int, image: np.ndarray) -> tuple[int, int]:
     raise ConfigError(f"{tokens} tokens are no grid of the image's proportions; give patches=(rows, columns)")
 
 
-def _patch_names(tokens: int, patches: tuple[int, int]) -> list[str]:
+def patch_names(tokens: int, patches: tuple[int, int]) -> list[str]:
     """[CLS] for the first token before the patches, and then the row and column of each."""
     rows, columns = patches
     before = ["[CLS]", *(f"[{number}]" for number in range(1, SPECIAL_TOKENS))][: max(0, tokens - rows * columns)]

@@ -44,16 +44,20 @@ class FineTuning(Task):
 
     Processor = EncoderTokenizer
     network = Bert
+    family = "bert"
+    """The one it stands on, where its recipe names none."""
     encoders: ClassVar[tuple[str, ...]] = ("bert",)
     """The families that it can stand on; where there are several, its recipe names one."""
     presets = tuple(bert.PRESETS)
     from_processor = ("vocabulary", "separator")
     pooler = False
     """Whether what stands on top reads the encoder's pooler."""
+    smoothed: ClassVar[bool] = False
+    """Whether its labels may be smoothed, and its model compiled."""
 
     def __init__(self, recipe: Any):
         super().__init__(recipe)
-        self.family = getattr(recipe, "family", "bert")
+        self.family = getattr(recipe, "family", self.family)
         self.encoder, self.recurrent = self.family in ENCODERS, self.family in RECURRENT
         if self.encoder:
             self.network = ENCODERS[self.family][0]
@@ -148,7 +152,8 @@ class FineTuning(Task):
         recipe = self.recipe
         if recipe.fine_tune.freeze and not recipe.fine_tune.model:
             raise ConfigError("an untrained model is not worth freezing; give a pre-trained one with --model")
-        refuse_smoothing(recipe.train, "labels")
+        if not self.smoothed:
+            refuse_smoothing(recipe.train, "labels")
 
     def pre_trained(self, *, begun: bool) -> tuple[Any, Any]:
         path = self.recipe.fine_tune.model

@@ -11,15 +11,17 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.core.grouping import grouped
-from manyheads.core.log import warn
+from manyheads.core.log import say, warn
 from manyheads.data.batches import padded
 from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.ragged import Store
 from manyheads.data.readers.corpus import COMPRESSED
 from manyheads.data.readers.examples import ExampleFile, read_examples
+from manyheads.look.reliability import reliability
 from manyheads.tasks.language.data import DELIMITER
+from manyheads.tasks.metrics import LabelScores
 from manyheads.tasks.proofs.selfcheck import Finding, same_vectors
 from manyheads.tasks.task import Predictor
 from manyheads.text.encoder import EncoderTokenizer
@@ -31,6 +33,16 @@ HELD_OUT_EVERY, HELD_OUT_MOST = 10, 1000
 START, EXTRACT = "<start>", "<extract>"
 
 Example = TypeVar("Example")
+
+
+@dataclass(frozen=True)
+class Label:
+    """The likeliest label of an example, or the likeliest choice."""
+
+    name: str
+    probability: float
+    index: int
+    """Which of the labels, or of the choices, from 0."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,21 @@ def as_number(label: str, place: str) -> float:
     if not math.isfinite(number):
         raise DataError(f"{place}: {label!r} is not a number; mend the line, or name other --columns, the number last")
     return number
+
+
+def draw_reliability(scores: LabelScores, run: Path | None, plot: str | None) -> None:
+    """Draws how far probabilities can be trusted; where nobody says where, into the run directory, if it is one."""
+    own = run if run and (run / "recipe.toml").is_file() else None
+    drawing = Path(plot) if plot else own and own / "reliability.png"
+    if not drawing:
+        return
+    try:
+        reliability(scores.bins, scores.calibration_error, drawing, "How far the probabilities can be trusted")
+        say(f"reliability is drawn in {drawing}")
+    except (MissingExtra, ConfigError) as reason:
+        if plot:
+            raise
+        say(f"no reliability plot: {reason}")  # nobody asked for the picture
 
 
 class EncoderPredictor(Predictor):

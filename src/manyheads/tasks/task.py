@@ -38,6 +38,7 @@ TASKS = {
     "similarity": "manyheads.tasks.similarity",
     "answer": "manyheads.tasks.answer",
     "vectors": "manyheads.tasks.vectors",
+    "images": "manyheads.tasks.images",
 }
 
 
@@ -269,6 +270,8 @@ class Predictor:
     """Models without attention or recurrence that have a walk of their own."""
     continues: ClassVar[bool] = False
     """Whether it can go on from a text."""
+    sees: ClassVar[bool] = False
+    """Whether what it reads first is an image."""
     exact: ClassVar[dict[str, Any]] = {}
     """How it is loaded for numbers that are compared."""
 
@@ -308,8 +311,8 @@ class Predictor:
         """The one number that heads are ranked by."""
         raise ConfigError(f"the heads of {self.what} are not ranked")
 
-    def forward(self, text: str, second: str | None, tokens: int) -> "ForwardPass":
-        """A text, or two, as the model reads them."""
+    def forward(self, text: Any, second: str | None, tokens: int) -> "ForwardPass":
+        """A text, or two, or an image, as the model reads them."""
         raise ConfigError(f"{self.what} reads no text that could be looked at")
 
     def conclusion(self, read: "ForwardPass", output: "Tensor", count: int) -> "Section":

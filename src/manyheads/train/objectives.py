@@ -70,6 +70,16 @@ def classification_loss(model, batch, *, auxiliary: float = 0.0) -> Loss:
     return Loss(total, loss.detach(), batch.target_tokens)
 
 
+def image_loss(scores, targets, *, smoothing: float = 0.0) -> Loss:
+    """The right label of each image, or the shares of those it was mixed of; `likelihood` is without smoothing."""
+    scores_BL = scores.float()
+    likelihood = torch.nn.functional.cross_entropy(scores_BL, targets, reduction="sum")
+    total = likelihood
+    if smoothing:
+        total = torch.nn.functional.cross_entropy(scores_BL, targets, reduction="sum", label_smoothing=smoothing)
+    return Loss(total, likelihood.detach(), len(targets))
+
+
 def label_loss(scores: Tensor, labels: Tensor) -> Tensor:
     """Summed over examples: the negative log-likelihood of labels, or the squared error of numbers."""
     if labels.is_floating_point():

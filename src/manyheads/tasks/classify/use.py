@@ -2,21 +2,19 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from manyheads.core.errors import ConfigError, DataError, MissingExtra
-from manyheads.core.log import say, warn
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.log import warn
 from manyheads.core.words import counted
 from manyheads.data.examples import candidates_of
 from manyheads.data.readers.examples import ExampleFile
 from manyheads.look.grid import of_numbers
-from manyheads.look.reliability import reliability
 from manyheads.look.walk import Section, Walk
 from manyheads.models.bag import BagClassifier
 from manyheads.models.bert import Bert
@@ -30,8 +28,16 @@ from manyheads.tasks.classify.recipe import Evaluation
 from manyheads.tasks.inside.conclusions import concluded, probabilities
 from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_no_second, refuse_second
 from manyheads.tasks.inside.importance import Measure
-from manyheads.tasks.labelled import EncoderPredictor, Wrapping, as_number, example_files, outputs_of
-from manyheads.tasks.metrics import LabelScores, Scores, label_scores, label_table, number_scores, number_table
+from manyheads.tasks.labelled import (
+    EncoderPredictor,
+    Label,
+    Wrapping,
+    as_number,
+    draw_reliability,
+    example_files,
+    outputs_of,
+)
+from manyheads.tasks.metrics import Scores, label_scores, label_table, number_scores, number_table
 from manyheads.tasks.proofs.selfcheck import Finding, same_decoder_logits, same_scores_of_words
 from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import is_sequence, listed
@@ -50,16 +56,6 @@ READ: dict[type, tuple[str, str]] = {
 }
 # Models that count words, and how a text is walked through each.
 WALKS = {BagClassifier: walk_of_bag, LexiconClassifier: walk_of_features}
-
-
-@dataclass(frozen=True)
-class Label:
-    """The likeliest label of a text, or the likeliest choice."""
-
-    name: str
-    probability: float
-    index: int
-    """Which of the labels, or of the choices, from 0."""
 
 
 class Classifier(EncoderPredictor):
@@ -149,7 +145,7 @@ class Classifier(EncoderPredictor):
             found = number_scores(self.scores(inputs)[:, 0].numpy(), truth)
             return Scores(asdict(found), number_table(found))
         scores = label_scores(self.probabilities(inputs).numpy(), truth, self.names)
-        self._draw(scores, asked.plot)
+        draw_reliability(scores, self.path, asked.plot)
         return Scores({**asdict(scores), "labels": self.names}, label_table(scores, self.names))
 
     def _labelled(self, files: list[ExampleFile]) -> tuple[list[Any], list[Any]]:
@@ -165,20 +161,6 @@ class Classifier(EncoderPredictor):
         if self.numbers:
             return inputs, numbers_of(files)
         return inputs, [self.names.index(each.label) for _, each in examples]
-
-    def _draw(self, scores: LabelScores, plot: str | None) -> None:
-        """Where nobody says where, into the run directory, if it is one."""
-        own = self.path if self.path and (self.path / "recipe.toml").is_file() else None
-        drawing = Path(plot) if plot else own and own / "reliability.png"
-        if not drawing:
-            return
-        try:
-            reliability(scores.bins, scores.calibration_error, drawing, "How far the probabilities can be trusted")
-            say(f"reliability is drawn in {drawing}")
-        except (MissingExtra, ConfigError) as reason:
-            if plot:
-                raise
-            say(f"no reliability plot: {reason}")  # nobody asked for the picture
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """Of labels their negative log-likelihood, of numbers the squared error."""

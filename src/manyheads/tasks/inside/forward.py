@@ -5,18 +5,46 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.words import counted
+from manyheads.look.page import patch_names
 from manyheads.tasks.task import Predictor, open_predictor
 from manyheads.tasks.texts import refuse_no_text
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image as a model sees it."""
+
+    pixels: np.ndarray
+    """[side, side, 3], uint8."""
+    grid: int
+    """Patches along a side."""
+
+    @property
+    def tokens(self) -> list[str]:
+        """What stands for the whole, and the row and column of each patch."""
+        return patch_names(1 + self.grid**2, (self.grid, self.grid))
+
+    def token_of(self, patch: str | None) -> int:
+        """The number of the token for a patch that is written row,column; none: what stands for the whole."""
+        if patch is None:
+            return 0
+        row, comma, column = (part.strip() for part in patch.partition(","))
+        if not (comma and row.isdecimal() and column.isdecimal() and max(int(row), int(column)) < self.grid):
+            raise ConfigError(
+                f"there is no patch {patch}; write its row and its column, from 0,0 to {self.grid - 1},{self.grid - 1}"
+            )
+        return 1 + int(row) * self.grid + int(column)
+
+
+@dataclass(frozen=True)
 class ForwardPass:
-    """A text, or two, as a model reads them."""
+    """A text, or two, as a model reads them; or an image, and what is read with it."""
 
     texts: tuple[str, ...]
     ids: dict[str, list[int]]
@@ -29,6 +57,13 @@ class ForwardPass:
     """The same as text."""
     places: list[int] = field(default_factory=list)
     """Where each word begins among the ids, of a tagger."""
+    tokens: dict[str, list[str]] = field(default_factory=dict)
+    """What goes through a stack that takes no ids, such as patches."""
+    picture: Picture | None = None
+
+    def stacks(self, tokenizer: Any) -> dict[str, list[str]]:
+        """A label for each token that goes through each stack."""
+        return {**{stack: tokens_of(tokenizer, ids) for stack, ids in self.ids.items()}, **self.tokens}
 
 
 def opened(model: Any, device: str = "auto") -> tuple[str, Predictor]:
@@ -49,9 +84,10 @@ def called(model: Path) -> str:
     return path.parent.name if path.name == "model" else path.name
 
 
-def read(predictor: Predictor, text: str, second: str | None = None, tokens: int = 0) -> ForwardPass:
-    """One text, or two, as this model reads them; a language model goes on for so many tokens."""
-    texts = [text] if second is None else [text, second]
+def read(predictor: Predictor, text: Any, second: str | None = None, tokens: int = 0) -> ForwardPass:
+    """One text, or two, as this model reads them, of one that sees an image first; a language model goes on for so many
+    tokens."""
+    texts = [each for each in (text, second)[predictor.sees :] if each is not None]
     for each in texts:
         refuse_no_text(each, predictor.what)
     if not all(each.strip() for each in texts):

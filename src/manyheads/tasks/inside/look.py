@@ -23,7 +23,8 @@ from manyheads.look.statistics import head_statistics
 from manyheads.look.views import View, recorded_views
 from manyheads.nn.parts import attention_parts
 from manyheads.ops.device import refuse_beyond_memory
-from manyheads.tasks.inside.forward import ForwardPass, opened, read, tokens_of
+from manyheads.tasks.inside.forward import Picture, opened, read, tokens_of
+from manyheads.tasks.inside.overlay import OVER_IMAGES, over_image
 from manyheads.tasks.inside.states import (
     STATES,
     LayerStates,
@@ -65,6 +66,8 @@ class Inside:
     """Hidden states and gates, of a recurrent model."""
     aligned: "Callable[[], WordAlignment] | None" = field(default=None, repr=False)
     """How a translator's words belong together, by the heads that are looked at."""
+    picture: Picture | None = field(default=None, repr=False)
+    """What was seen, of a model that sees."""
 
     def page(self) -> Page:
         """One file with all of it."""
@@ -73,7 +76,8 @@ class Inside:
             name = grid.title.split(" of ")[0]  # that of each stack, or of each attention, on one sheet
             sections[name] = sections.get(name, f"<style>{GRID_CSS}</style>") + as_html(grid, MOST_ON_A_SHEET)
         views = [*self.views, *self.rollouts]
-        return build_page(views, title=self.model, subtitle=self.text, sections=list(sections.items()))
+        seen = {"image": self.picture.pixels, "patches": (self.picture.grid,) * 2} if self.picture else {}
+        return build_page(views, title=self.model, subtitle=self.text, sections=list(sections.items()), **seen)
 
     def view(self, kind: str | None = None) -> View:
         """The attention of a kind; none named: what is most asked for, of a translator the cross-attention."""
@@ -132,7 +136,7 @@ class Inside:
 
 def look_inside(
     model: Any,
-    text: str,
+    text: Any,
     second: str | None = None,
     *,
     tokens: int = 0,
@@ -140,7 +144,7 @@ def look_inside(
     head: int | None = None,
     device: str = "auto",
 ) -> Inside:
-    """Runs a model on a text, and shows what it looked at.
+    """Runs a model on a text, or an image, and shows what it looked at.
 
     The model is a directory, or a Translator, LanguageModel or the like. A translator translates; `second` is then the
     translation to look at in place of its own, and for an encoder the second text. A language model goes on for
@@ -152,7 +156,8 @@ def look_inside(
     attends = _attends(network, numbers, layer, head)
     layers, heads = (None if one is None else [one] for one in (layer, head))
     forward = read(predictor, text, second, tokens)
-    labels = _labels(tokenizer, forward)
+    stacks = forward.stacks(tokenizer)
+    labels = _labels(stacks, tokens_of(tokenizer, forward.written) if forward.written else [])
     if attends:
         _refuse_many(network, layers, heads, labels)
     refuse_many_states(network, lambda kind: labels(kind)[1])
@@ -167,10 +172,10 @@ def look_inside(
     rollouts = _rollouts(views) if layer is None and head is None else []
     grids = [*_lens(network, tokenizer, residuals, labels), *_norms(residuals, labels), *map(_heads, views)]
     said = " | ".join(forward.texts)
-    said = f"{said} → {forward.says}" if "encoder" in forward.ids else said + forward.says
+    said = f"{said} → {forward.says}" if "encoder" in stacks else said + forward.says
     difference = max(each.largest_difference for each in (weights, unrolled) if each is not None)
     aligned = partial(_aligned, predictor, text, forward.says, layer, head) if "encoder" in forward.ids else None
-    return Inside(name, said, views, rollouts, grids, difference, states, aligned)
+    return Inside(name, said, views, rollouts, grids, difference, states, aligned, forward.picture)
 
 
 def _attends(network: Any, numbers: dict[str, int], layer: int | None, head: int | None) -> bool:
@@ -206,10 +211,8 @@ def _refuse_many(network: Any, layers: list[int] | None, heads: list[int] | None
     refuse_beyond_memory(count, "attention weights", 2 * 4, device, "shorten the text, or name a layer and a head")
 
 
-def _labels(tokenizer: Any, forward: ForwardPass) -> Labels:
+def _labels(stacks: dict[str, list[str]], written: list[str]) -> Labels:
     """The tokens that look, and those looked at: in cross-attention what is about to be written looks."""
-    stacks = {stack: tokens_of(tokenizer, ids) for stack, ids in forward.ids.items()}
-    written = tokens_of(tokenizer, forward.written)
     return lambda kind: (written, stacks["encoder"]) if kind == "cross" else (stacks[kind], stacks[kind])
 
 
@@ -306,10 +309,18 @@ def tables(inside: Inside, show: str, kind: str | None) -> list[Grid]:
     return found
 
 
-def picture(inside: Inside, show: str = "attention", kind: str | None = None) -> "Axes | Figure":
+def picture(
+    inside: Inside, show: str = "attention", kind: str | None = None, patch: str | None = None
+) -> "Axes | Figure":
     """One of: the attention of a head, or the mean of the last layer's; the same by words; all heads; rollout; logit
-    lens; norms; hidden states; gates."""
+    lens; norms; hidden states; gates. Of an image it is laid over it, as `patch` sees it."""
     found = tables(inside, show, kind)
+    if inside.picture is None and patch is not None:
+        raise ConfigError("only an image has patches to look from; leave the patch away")
+    if inside.picture is not None and show in OVER_IMAGES and inside.view(kind).kind != "decoder":
+        view = inside.rollout(kind) if show == "rollout" else inside.view(kind)
+        title = f"{inside.model}: {_which(view) if show == 'attention' else view.title}"
+        return over_image(view, inside.picture, show, title, patch)
     if show in STATES:
         return state_picture(chosen_states(inside.states, show, kind), show, inside.model)
     if show == "alignment":

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -69,6 +70,20 @@ def same_vectors(body: Bert | BiRNN, sentences: int) -> list[Finding]:
         padded = body.padded(body.embed(ids), lengths)[real]
         findings.append(_close("packed rows = padded rows with a mask", padded, alone))
     return findings
+
+
+def same_image_scores(model: torch.nn.Module, images: int) -> list[Finding]:
+    """Of random images, in a batch and alone; the second half of each image is seen by what is said of all of it."""
+    config: Any = model.config
+    pixels = torch.randn(images, config.channels, config.image_size, config.image_size)
+    alone, whole = torch.cat([model(each[None]) for each in pixels]), model(pixels)
+    changed = pixels.clone()
+    changed[:, :, config.image_size // 2 :] += 1
+    return [
+        _close("scores in a batch = alone", whole, alone),
+        _close("scores by the reference kernel = by the fast one", _by_reference(model, pixels), whole),
+        _differ("every part of an image is seen", model(changed), whole),
+    ]
 
 
 def same_scores_of_words(model: torch.nn.Module, sentences: int) -> list[Finding]:

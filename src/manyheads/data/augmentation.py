@@ -1,0 +1,41 @@
+"""How images are changed at random while they are learned from, as a section of a recipe; no torch."""
+
+import math
+from dataclasses import dataclass
+
+from manyheads.core.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """What is done to images in training, anew each time that one is seen."""
+
+    shift: int = 0
+    """Pixels that an image is moved by at most, down and across."""
+    crop: float = 1.0
+    """The least share of an image that is cut out and enlarged; 1: nothing is cut."""
+    rotate: float = 0.0
+    """Degrees that it is turned by at most."""
+    flip: bool | None = None
+    """Whether left and right change places half the time; unset: where images are in colour."""
+    colour: float = 0.0
+    """How much brightness, contrast and saturation change at most; 0.4 is usual."""
+    random_augment: int = 0
+    """Operations of RandAugment (Cubuk et al. 2020) that are drawn for each image; 2 is usual."""
+    magnitude: int = 9
+    """How strong they are, from 0 to 30."""
+    erase: float = 0.0
+    """How likely a rectangle of it is erased (Zhong et al. 2020)."""
+    mixup: float = 0.0
+    """The α of mixup (Zhang et al. 2018): two images shine through each other, and so do their labels; 0: none."""
+    cutmix: float = 0.0
+    """The α of CutMix (Yun et al. 2019): a rectangle is of another image; of both, one is drawn for each batch."""
+
+    def __post_init__(self):
+        limits = {"crop": (0.01, 1.0), "colour": (0.0, 1.0), "erase": (0.0, 1.0), "rotate": (0.0, 180.0)}
+        limits |= {"shift": (0, 1000), "random_augment": (0, 14), "magnitude": (0, 30)}
+        limits |= {"mixup": (0.0, 100.0), "cutmix": (0.0, 100.0)}
+        for name, (least, most) in limits.items():
+            value = getattr(self, name)
+            if not (least <= value <= most and math.isfinite(value)):
+                raise ConfigError(f"augment.{name} is {value}; it must be from {least} to {most}")

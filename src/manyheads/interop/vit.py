@@ -1,0 +1,116 @@
+"""ViT of transformers (`ViTModel`, `ViTForImageClassification`): our ViT under other names."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from manyheads.core.errors import CheckpointError
+from manyheads.data.images import ImageProcessor
+from manyheads.interop import config_json
+from manyheads.interop.foreign import Foreign
+from manyheads.interop.schema import our_fields, types_of
+from manyheads.interop.weights import Renamed, read_into, views_by_parts
+from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
+from manyheads.nn.positions import PositionsConfig
+
+ARCHITECTURES = {"ViTModel": ViT, "ViTForImageClassification": ViTClassifier}
+_PREFIX = "vit."
+_NAMES = config_json.NAMES["vit"]
+# What its modules are called since version 5, whose files keep the older names.
+_IN_MEMORY = {
+    r"^(vit\.)?layers\.": r"\1encoder.layer.",
+    r"attention\.q_proj": "attention.attention.query",
+    r"attention\.k_proj": "attention.attention.key",
+    r"attention\.v_proj": "attention.attention.value",
+    r"attention\.o_proj": "attention.output.dense",
+    r"mlp\.fc1": "intermediate.dense",
+    r"mlp\.fc2": "output.dense",
+}
+_POOLER = re.compile(r"(vit\.)?pooler\.dense\.(weight|bias)")
+
+
+class ViTNames(Foreign):
+    """ViT, alone or with a classifier on it."""
+
+    TYPES = ("vit",)
+    SCHEMA = types_of(_NAMES["config"], ViTConfig)
+
+    def fits(self, model: ViT) -> bool:
+        config, free = model.config, {*our_fields(_NAMES["config"]).values(), "positions"}
+        learned = config.positions == PositionsConfig(kind="learned", length=config.positions.length)
+        return learned and config_json.usual_but_for(free, config)
+
+    def kind(self, table: dict[str, Any]) -> type:
+        named = config_json.architectures(table) or ["ViTModel"]
+        found = next((ARCHITECTURES[name] for name in named if name in ARCHITECTURES), None)
+        if found is None:
+            raise CheckpointError(f"this ViT is a {', '.join(named)}; known are {', '.join(ARCHITECTURES)}")
+        return found
+
+    def write_config(self, config: ViTConfig) -> dict[str, Any]:
+        inner, activation = config.inner or 4 * config.width, config_json.ACTIVATIONS[config.activation]
+        table = {"architectures": ["ViTModel"], "model_type": "vit", "qkv_bias": True}
+        table |= config_json.write_fields(_NAMES["config"], config, inner=inner, activation=activation)
+        return {**table, "encoder_stride": config.patch_size, "dtype": "float32"}
+
+    def read_config(self, table: dict[str, Any]) -> ViTConfig:
+        config_json.refuse(table, "this ViT", qkv_bias=True, pooler_act="tanh")
+        ours = config_json.read_fields(_NAMES["config"], table)
+        config_json.refuse(table, "this ViT", pooler_output_size=ours["width"])
+        ours["activation"] = config_json.read_activation(ours["activation"])
+        ours["inner"] = None if ours["inner"] == 4 * ours["width"] else ours["inner"]
+        return ViTConfig(**ours)
+
+    def build(
+        self, table: dict[str, Any], config: ViTConfig, weights: Mapping[str, Tensor], processor: ImageProcessor
+    ) -> nn.Module:
+        refuse_other_images(processor, config)
+        pooled = any(name.endswith(("pooler.dense.weight", "pooler.weight")) for name in weights)
+        if self.kind(table) is ViTClassifier:
+            return ViTClassifier(ViT(config), config_json.names_of(table))
+        return ViT(config, pooler=pooled)
+
+    def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: ImageProcessor) -> dict[str, Any]:
+        architecture = next(name for name, found in ARCHITECTURES.items() if found is type(model))
+        table = {**table, "architectures": [architecture]}
+        return config_json.label_fields(table, model.names) if isinstance(model, ViTClassifier) else table
+
+    def views(self, model: Any) -> dict[str, Tensor]:
+        classifies = isinstance(model, ViTClassifier)
+        views = body_views(model.body if classifies else model)
+        if not classifies:
+            return views
+        head = {f"classifier.{kind}": each.detach() for kind, each in model.score.named_parameters()}
+        return {**{_PREFIX + name: view for name, view in views.items()}, **head}
+
+    def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
+        theirs, own = Renamed(theirs, _IN_MEMORY), self.views(model)
+        if isinstance(model, ViT) and any(name.startswith(_PREFIX) for name in theirs):
+            own = {_PREFIX + name: view for name, view in own.items()}
+        unread = None if isinstance(model, ViT) else _POOLER  # which a classifier does not read
+        read_into(own, theirs, "a ViT", unread)
+
+
+def body_views(body: ViT) -> dict[str, Tensor]:
+    """Their names over a ViT's weights; in their files positions and the classification token have a batch of one."""
+    views = views_by_parts(body, _NAMES["parts"], _NAMES["whole"], "encoder.layer.")
+    places = "embeddings.position_embeddings"
+    views["embeddings.cls_token"] = views.pop("embeddings.class_token")[None, None]
+    if f"{places}.weight" in views:
+        views[places] = views.pop(f"{places}.weight")[None]
+    return views
+
+
+def refuse_other_images(processor: ImageProcessor, config: ViTConfig) -> None:
+    """What makes the images must make such as the model reads."""
+    made, read = (
+        (each[0], each[1]) for each in ((processor.size, processor.channels), (config.image_size, config.channels))
+    )
+    if made != read:
+        raise CheckpointError(
+            f"its preprocessor_config.json makes images of {made[0]} pixels in {made[1]} colours, but its config.json "
+            f"says {read[0]} in {read[1]}"
+        )

@@ -1,0 +1,88 @@
+"""An image as a sequence of patches.
+
+Shapes:  B batch  C channels  Y X pixels down and across  N patches  W width
+         T positions, the first of them the classification token's
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from manyheads.core.errors import ConfigError
+from manyheads.nn.positions import Learned, Positions, PositionsConfig, Table
+from manyheads.ops.rotary import sinusoid
+
+KINDS = ("learned", "sinusoidal", "none")
+
+
+def refuse_uneven_patches(image_size: int, patch_size: int) -> None:
+    """The side of an image must split into patches."""
+    if image_size % patch_size:
+        nearest = max(image_size // patch_size, 1) * patch_size
+        raise ConfigError(
+            f"a side of {image_size} pixels does not split into patches of {patch_size}; the nearest that does is "
+            f"{nearest}: set data.size, or another model.patch_size"
+        )
+
+
+class Patches(nn.Module):
+    """Each patch of an image through one matrix, which is one convolution that strides from patch to patch."""
+
+    def __init__(self, patch_size: int, channels: int, width: int):
+        super().__init__()
+        self.projection = nn.Conv2d(channels, width, kernel_size=patch_size, stride=patch_size)
+        inputs = channels * patch_size**2
+        nn.init.normal_(self.projection.weight, std=inputs**-0.5)
+        nn.init.zeros_(self.projection.bias)  # type: ignore
+
+    def forward(self, pixels_BCYX: Tensor) -> Tensor:
+        """[B, N, W], row by row."""
+        return self.projection(pixels_BCYX).flatten(2).transpose(1, 2)
+
+
+class Sinusoidal2D(Positions):
+    """Sines and cosines of a patch's row in one half of the width, of its column in the other; none for what is before.
+
+    The four quarters are those of Chen et al. (2021), whose sizes are as published.
+    """
+
+    def __init__(self, width: int, grid: int, scale: float = 1.0):
+        super().__init__()
+        if width % 4:
+            raise ConfigError(
+                f"width {width} does not split into four for sines of two directions; use {width // 4 * 4}"
+            )
+
+        def rows(positions_T: Tensor) -> Tensor:
+            places_N = positions_T[: grid * grid]
+            halves = [sinusoid(each, width // 2, 10_000.0) for each in (places_N // grid, places_N % grid)]
+            return torch.cat([torch.zeros(1, width), scale * torch.cat(halves, dim=1)])
+
+        self.count, self.table = grid * grid, Table(rows)
+
+    def add(self, x_BTW: Tensor, start: int | Tensor, length: int = 0) -> Tensor:
+        assert start == 0, "patches come all at once"
+        return x_BTW + self.table(0, 1 + self.count, x_BTW.device).to(x_BTW.dtype)
+
+
+def image_positions(config: PositionsConfig, width: int, grid: int) -> Positions:
+    """Where a patch stands in a grid of so many rows and columns, behind one classification token."""
+    if config.kind not in KINDS:
+        raise ConfigError(f"positions of patches are {', '.join(KINDS)}, not {config.kind}")
+    if config.kind == "learned":
+        return Learned(width, 1 + grid * grid)
+    return Sinusoidal2D(width, grid, config.amplitude or 1.0) if config.kind == "sinusoidal" else Positions()
+
+
+def interpolated(table_TW: Tensor, grid: int) -> Tensor:
+    """A learned table for a grid of another size: the patches' rows drawn larger or smaller as a picture is.
+
+    The way of Dosovitskiy et al. (2021), section 3.2, with cubic curves.
+    """
+    before_W, patches_NW = table_TW[:1], table_TW[1:]
+    side = round(patches_NW.shape[0] ** 0.5)
+    if side == grid:
+        return table_TW
+    picture = patches_NW.T.reshape(1, -1, side, side)
+    drawn = functional.interpolate(picture, size=(grid, grid), mode="bicubic", align_corners=False)
+    return torch.cat([before_W, drawn[0].flatten(1).T])

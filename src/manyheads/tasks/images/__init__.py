@@ -1,0 +1,1 @@
+"""Images: a picture in, its label out."""
