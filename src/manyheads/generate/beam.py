@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
+from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import DONE, Hypothesis, SpecialIds, Steps, refuse_undefined
 from manyheads.ops.sampling import best_allowed
 
@@ -19,6 +20,22 @@ def refuse_wide(beams: int) -> None:
 def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
     """lp(Y) = ((5 + |Y|) / 6)^α, |Y| counting the end; α = 0 is no penalty."""
     return ((5 + length) / 6) ** alpha
+
+
+def search(
+    steps: Steps, limits_N: Tensor, special: SpecialIds, *, beams: int, alpha: float, scored: bool = True
+) -> list[list[Hypothesis]]:
+    """The best `beams` hypotheses of each sentence; one beam is greedy search, whose scores are as a beam's would be.
+
+    `limits_N` is on the CPU; greedy search has scores only if they are asked for.
+    """
+    if beams > 1:
+        return beam_search(steps, limits_N.to(steps.first.device), special, beams=beams, alpha=alpha)
+    found = zip(greedy(steps, limits_N, special, scored=scored), limits_N.tolist(), strict=True)
+    return [
+        [Hypothesis(one.ids, one.score / float(length_penalty(min(len(one.ids) + 1, limit), alpha)))]
+        for one, limit in found
+    ]
 
 
 def beam_search(

@@ -1,27 +1,21 @@
 """The data of an image classifier: pictures in folders or arrays, made one size and laid down as rows of pixels."""
 
-import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from manyheads.core.errors import DataError
-from manyheads.core.log import counting, say, warn
+from manyheads.core.log import counting, say
 from manyheads.core.words import counted
 from manyheads.data.images import ImageProcessor
-from manyheads.data.ragged import Ragged, store_written
 from manyheads.data.readers.image_sets import ImageSet, digits, has_test, read_image_set
-from manyheads.ops.device import readable
 from manyheads.tasks.images.recipe import ImageData
 from manyheads.tasks.labelled import Split, label_names, split
+from manyheads.tasks.pictures import refuse_full_disk, said_size, store_images
 
 Labelled = tuple[Any, str]
 """A file or an array, and the name of its class."""
-AT_ONCE = 256  # images laid down together
-NAMED = 5  # of the files that cannot be read
 SHOWN = 20  # labels in a message
 REMEDY = "give a sub-folder for each class, with several pictures in it"
 
@@ -57,66 +51,16 @@ def refuse_unknown(found: ImageSet, names: Sequence[str]) -> None:
         raise DataError(f"{found.path}: the label {unknown[0]!r} is not among those of the training images ({known})")
 
 
-def store_images(found: Split[Labelled], processor: ImageProcessor, directory: Path) -> None:
+def store_labelled(found: Split[Labelled], processor: ImageProcessor, directory: Path) -> None:
     """Lays the pixels of all images down, with their labels; files that cannot be read are left out, and named."""
-    count, size = len(found.train) + len(found.valid), processor.size**2 * processor.channels
-    free = shutil.disk_usage(directory).free
-    if count * size > free:
-        raise DataError(
-            f"{count:,} images of {processor.size} × {processor.size} pixels take {readable(count * size)} on the disk, "
-            f"which has {readable(free)} left; make them smaller with --size, or give another --out"
-        )
+    count = len(found.train) + len(found.valid)
+    refuse_full_disk(count, processor, directory)
     numbers = {name: number for number, name in enumerate(found.about["names"])}
     kept: list[int] = []
     with counting("reading images", count) as show:
         for part, images in (("train", found.train), ("valid", found.valid)):
-            kept.append(_store_part(directory / part, images, numbers, processor, found.about, show))
-    side = f"{processor.size} × {processor.size} pixels in {'colour' if processor.channels > 1 else 'grey'}"
+            labels = {"labels": [numbers[label] for _, label in images]}
+            sources = (source for source, _ in images)
+            kept.append(len(store_images(directory / part, sources, labels, processor, found.about, show)))
     parts = f"{counted(kept[0], 'image')} to learn from, {kept[1]:,} to validate on"
-    say(f"{parts}, {counted(len(numbers), 'label')}, {side}")
-
-
-def _store_part(
-    directory: Path,
-    images: Sequence[Labelled],
-    numbers: dict[str, int],
-    processor: ImageProcessor,
-    about: dict[str, Any],
-    show: Callable[[int], None],
-) -> int:
-    """How many images of a part could be laid down."""
-    unread: list[str] = []
-    with store_written(directory) as writer:
-        writer.about = about
-        rows: list[np.ndarray] = []
-        labels: list[int] = []
-
-        def flush() -> None:
-            if rows:
-                pixels = Ragged.of_equal(np.stack(rows).reshape(len(rows), -1))
-                writer.append({"pixels": pixels, "labels": np.array(labels, dtype=np.int64)})
-                rows.clear()
-                labels.clear()
-
-        for (_, label), pixels in zip(images, processor.many(source for source, _ in images)):
-            if isinstance(pixels, DataError):
-                unread.append(str(pixels))
-                continue
-            rows.append(pixels)
-            labels.append(numbers[label])
-            if len(rows) == AT_ONCE:
-                flush()
-                show(writer.rows)
-        flush()
-        _tell(unread, len(images))
-    return writer.rows
-
-
-def _tell(unread: Sequence[str], count: int) -> None:
-    """Names images that were left out."""
-    for message in unread[:NAMED]:
-        warn(f"left out: {message}")
-    if len(unread) > NAMED:
-        warn(f"left out: {len(unread):,} of {count:,} images, of which the first {NAMED} are named above")
-    if len(unread) == count:
-        raise DataError(f"none of the {count:,} images can be read; the first: {unread[0]}")
+    say(f"{parts}, {counted(len(numbers), 'label')}, {said_size(processor)}")

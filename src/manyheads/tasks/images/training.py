@@ -15,18 +15,18 @@ from manyheads.data.ragged import Store
 from manyheads.interop.directory import load_model
 from manyheads.models import vit
 from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
-from manyheads.nn.patches import interpolated, refuse_uneven_patches
+from manyheads.nn.patches import interpolated
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import FineTuning
-from manyheads.tasks.images.data import Labelled, read_all, store_images
+from manyheads.tasks.images.data import Labelled, read_all, store_labelled
 from manyheads.tasks.images.recipe import ImageFineTune, ImagesRecipe
 from manyheads.tasks.labelled import Split
+from manyheads.tasks.pictures import fitted_to_images, refuse_sizes_of_images
 from manyheads.tasks.task import Asked
 from manyheads.train.config import TrainConfig
 from manyheads.train.objectives import Loss, image_loss
 
 OWN_PRESETS = ("vit_micro", "vit_mini")  # whose patches may be of any size
-PATCHES = 7  # along a side, at least, where nobody says how large a patch is
 RATE = 0.024  # of training from scratch, for a width of one: it falls with the root of the width
 TUNED, TUNED_EPOCHS = 1e-4, 5  # of a pre-trained model: the learning rate, and epochs
 
@@ -70,16 +70,14 @@ class Images(FineTuning):
     @classmethod
     def complete(cls, begun: ImagesRecipe, change: Callable[[Any], Any], asked: Asked) -> ImagesRecipe:
         """Size, colours and patches follow from the images, what is usual for training from all that."""
-        for name, instead in (("image_size", "data.size"), ("channels", "data.grey")):
-            if asked.names("model", name):
-                raise ConfigError(f"model.{name} follows from the images; set {instead} instead")
+        refuse_sizes_of_images(asked)
         changed = change(begun)
         with hushed():
             about = read_all(changed.data, changed.train.seed).about
-        model = replace(changed.model, **_sizes(changed, about))
-        if not asked.pre_trained and not asked.names("model", "patch_size") and _own(begun.model):
-            model = replace(model, patch_size=usual_patch(model.image_size))
-        refuse_uneven_patches(model.image_size, model.patch_size)
+        data, free = changed.data, not asked.names("model", "patch_size") and _own(begun.model)
+        if asked.pre_trained:  # it reads what it has learned to read
+            data, about, free = replace(data, grey=False), {"side": None, "grey": begun.model.channels == GREY}, False
+        model = fitted_to_images(changed.model, data, about, free_patch=free)
         augment = changed.augment
         if augment.flip is None:
             augment = replace(augment, flip=model.channels == COLOUR)
@@ -119,7 +117,7 @@ class Images(FineTuning):
         return body, processor and processor.resized(self.recipe.model.image_size)
 
     def store(self, examples: Split[Labelled], directory: Path) -> None:
-        store_images(examples, self.processor, directory)
+        store_labelled(examples, self.processor, directory)
 
     def open(self, directory: Path) -> None:
         super().open(directory)
@@ -168,20 +166,6 @@ Its labels are {", ".join(self.names)}.
 
 def _own(sizes: ViTConfig) -> bool:
     return any(sizes == vit.PRESETS[name]() for name in OWN_PRESETS)
-
-
-def _sizes(recipe: ImagesRecipe, about: dict[str, Any]) -> dict[str, int]:
-    """Size and colours of the images that the model is to read."""
-    data, model, trained = recipe.data, recipe.model, recipe.fine_tune.model
-    size = data.size or (model.image_size if trained else about["side"] or model.image_size)
-    if trained:
-        return {"image_size": size}
-    return {"image_size": size, "channels": GREY if data.grey or about["grey"] else COLOUR}
-
-
-def usual_patch(size: int) -> int:
-    """The largest patch of which there are still enough along the side."""
-    return max(each for each in range(1, size + 1) if size % each == 0 and (size // each >= PATCHES or each == 1))
 
 
 def _load(path: Path) -> tuple[ViT, ImageProcessor]:

@@ -20,8 +20,7 @@ from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
 from manyheads.data.sentences import parts_that_fit
-from manyheads.generate.beam import beam_search, length_penalty, refuse_wide
-from manyheads.generate.greedy import greedy
+from manyheads.generate.beam import refuse_wide, search
 from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps, refuse_many_rows
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
@@ -242,13 +241,7 @@ def decode_all(
             limits = torch.tensor([min(limit or len(row) + EXTRA_TOKENS, most) for row in batch])
             memory, mask = _encoded(model, batch, device)
             stepper = steps(model, memory, mask, int(limits.max()), beam)
-            if beam == 1:
-                results = [
-                    [Hypothesis(one.ids, one.score / float(length_penalty(min(len(one.ids) + 1, last), alpha)))]
-                    for one, last in zip(greedy(stepper, limits, special, scored=scored), limits.tolist(), strict=True)
-                ]
-            else:
-                results = beam_search(stepper, limits.to(device), special, beams=beam, alpha=alpha)
+            results = search(stepper, limits, special, beams=beam, alpha=alpha, scored=scored)
             for place, result in zip(places, results, strict=True):
                 found[place] = result
     return found

@@ -1,0 +1,113 @@
+"""What tasks on images share: how large images are made, how they are laid down, and which can be read."""
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.log import warn
+from manyheads.data.images import COLOUR, GREY, ImageProcessor
+from manyheads.data.ragged import Ragged, store_written
+from manyheads.nn.patches import refuse_uneven_patches
+from manyheads.ops.device import readable
+from manyheads.tasks.task import Asked
+
+AT_ONCE = 256  # images laid down together
+NAMED = 5  # of the files that cannot be read
+PATCHES = 7  # along a side, at least, where nobody says how large a patch is
+
+Sizes = TypeVar("Sizes")
+
+
+def refuse_sizes_of_images(asked: Asked) -> None:
+    """What follows from the images is asked for by what makes them so."""
+    for name, instead in (("image_size", "data.size"), ("channels", "data.grey")):
+        if asked.names("model", name):
+            raise ConfigError(f"model.{name} follows from the images; set {instead} instead")
+
+
+def fitted_to_images(model: Sizes, data: Any, about: Mapping[str, Any], *, free_patch: bool) -> Sizes:
+    """The sizes of a model for images as large as asked for, or else as they all are, or else as the model's own are.
+
+    Where patches may be of any size they are the largest of which there are still enough.
+    """
+    size = data.size or about["side"] or model.image_size  # type: ignore
+    fitted: Any = replace(model, image_size=size, channels=GREY if data.grey or about["grey"] else COLOUR)  # type: ignore
+    if free_patch:
+        fitted = replace(fitted, patch_size=usual_patch(size))
+    refuse_uneven_patches(fitted.image_size, fitted.patch_size)
+    return fitted
+
+
+def usual_patch(size: int) -> int:
+    """The largest patch of which there are still enough along the side."""
+    return max(each for each in range(1, size + 1) if size % each == 0 and (size // each >= PATCHES or each == 1))
+
+
+def refuse_full_disk(count: int, processor: ImageProcessor, directory: Path) -> None:
+    """So many images must have room before any is read."""
+    size, free = count * processor.size**2 * processor.channels, shutil.disk_usage(directory).free
+    if size > free:
+        raise DataError(
+            f"{count:,} images of {processor.size} × {processor.size} pixels take {readable(size)} on the disk, "
+            f"which has {readable(free)} left; make them smaller with --size, or give another --out"
+        )
+
+
+def said_size(processor: ImageProcessor) -> str:
+    """How large images are made, for a person."""
+    return f"{processor.size} × {processor.size} pixels in {'colour' if processor.channels > 1 else 'grey'}"
+
+
+def store_images(
+    directory: Path,
+    images: Iterable[Any],
+    columns: Mapping[str, Sequence[int]],
+    processor: ImageProcessor,
+    about: dict[str, Any],
+    show: Callable[[int], None],
+) -> list[int]:
+    """Lays down the pixels of images, with a number each in other columns; the numbers of those that could be read.
+
+    The others are named, up to a few, and counted.
+    """
+    kept: list[int] = []
+    unread: list[str] = []
+    rows: list[np.ndarray] = []
+    number = -1
+    with store_written(directory) as writer:
+        writer.about = about
+
+        def flush() -> None:
+            if rows:
+                pixels = Ragged.of_equal(np.stack(rows).reshape(len(rows), -1))
+                others = {name: np.array([each[row] for row in kept[-len(rows) :]]) for name, each in columns.items()}
+                writer.append({"pixels": pixels, **others})
+                rows.clear()
+
+        for number, pixels in enumerate(processor.many(images)):
+            if isinstance(pixels, DataError):
+                unread.append(str(pixels))
+                continue
+            rows.append(pixels)
+            kept.append(number)
+            if len(rows) == AT_ONCE:
+                flush()
+                show(writer.rows)
+        _tell(unread, number + 1)
+        flush()
+    return kept
+
+
+def _tell(unread: Sequence[str], count: int) -> None:
+    """Names images that were left out."""
+    if unread and len(unread) == count:
+        raise DataError(f"none of the {count:,} images can be read; the first: {unread[0]}")
+    for message in unread[:NAMED]:
+        warn(f"left out: {message}")
+    if len(unread) > NAMED:
+        warn(f"left out: {len(unread):,} of {count:,} images, of which the first {NAMED} are named above")
