@@ -89,6 +89,12 @@ class Block(nn.Module):
         x = x + self.dropout(self.attention(self.attention_norm(x)))  # (2)
         return x + self.dropout(self.feedforward(self.feedforward_norm(x)))  # (3)
 
+    def first(self, x: Tensor) -> Tensor:
+        """The same of the first position alone, [batch, 1, width], which looks at all."""
+        seen, x = self.attention_norm(x), x[:, :1]
+        x = x + self.dropout(self.attention(seen[:, :1], memory=seen))
+        return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+
 
 class ViT(nn.Module):
     """Pixels in, normalised states of the classification token and of each patch out: [batch, 1 + patches, width]."""
@@ -111,6 +117,17 @@ class ViT(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.norm(x)  # (4), of every patch too
+
+    def summary(self, pixels: Tensor) -> Tensor:
+        """[batch, width]: the classification token's state, as `forward` has it in front, sooner.
+
+        Nobody reads what the last block makes of the patches, so it makes nothing of them.
+        """
+        x = self.embed(pixels)
+        *below, last = self.blocks
+        for block in below:
+            x = block(x)
+        return self.norm(last.first(x))[:, 0]  # type: ignore  # (4)
 
     def embed(self, pixels: Tensor) -> Tensor:
         patches = self.patches(pixels)
@@ -143,9 +160,13 @@ class ViTClassifier(nn.Module):
         nn.init.zeros_(self.score.bias)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return self.score(self.dropout(self.states(pixels)[:, 0]))
+        return self.score(self.dropout(self.summary(pixels)))
+
+    def summary(self, pixels: Tensor) -> Tensor:
+        return self.body.summary(pixels)
 
     def states(self, pixels: Tensor) -> Tensor:
+        """[batch, 1 + patches, width]: the patches too, whose attention in the last block `forward` does without."""
         return self.body(pixels)
 
 

@@ -69,7 +69,7 @@ def sdpa(
 ) -> Tensor:
     """The same through torch's fused kernels."""
     queries, keys = q_BHQD.shape[-2], k_BHKD.shape[-2]
-    if queries <= FEW and q_BHQD.device.type == "cpu" and torch.is_inference_mode_enabled():
+    if queries <= FEW and q_BHQD.device.type == "cpu" and _only_infers():
         return reference(q_BHQD, k_BHKD, v_BHKE, mask=mask, bias=bias, causal=causal, scale=scale, dropout=dropout)
     if queries == 1:
         causal = False  # one query at the end sees every key
@@ -82,6 +82,11 @@ def sdpa(
     return F.scaled_dot_product_attention(
         q_BHQD, k_BHKD, v_BHKE, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale, enable_gqa=grouped
     )
+
+
+def _only_infers() -> bool:
+    # Asked first: a compiler cannot look into whether inference mode is on.
+    return not torch.compiler.is_compiling() and torch.is_inference_mode_enabled()
 
 
 def _for_each_head(x_BHKD: Tensor, heads: int) -> Tensor:

@@ -28,6 +28,9 @@ from manyheads.train.objectives import Loss
 from manyheads.train.optim import build_optimizer, learning_rate
 from manyheads.train.progress import Display, Metrics
 
+COMPILED = ("states", "summary")
+"""Where a model's work is: all but what makes logits, and a loss, of the states or of the one that it reads."""
+
 
 class Batches(Protocol):
     """Batches in an order fixed by seed and epoch, from any batch of an epoch on."""
@@ -61,7 +64,9 @@ class Training:
         self.device = pick_device(config.device)
         self.model = model.to(self.device)
         if config.compile and self.device.type == "cuda":
-            model.states = torch.compile(model.states)  # type: ignore
+            for part in COMPILED:
+                if hasattr(model, part):
+                    setattr(model, part, torch.compile(getattr(model, part)))
         self.optimizer = build_optimizer(model, config)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep, config.checkpoint_every)
         self.progress = Progress()

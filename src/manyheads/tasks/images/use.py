@@ -131,7 +131,11 @@ def image_forward(model: ViTClassifier, processor: ImageProcessor, source: Any) 
     given = processor.normalised(torch.from_numpy(pixels.copy())[None]).to(next(model.parameters()).device)
     picture = Picture(np.broadcast_to(pixels, (*pixels.shape[:2], 3)), grid)
     called = str(source) if isinstance(source, str | Path) else "an image"
-    return ForwardPass((called,), {}, lambda: model(given), tokens={"self": picture.tokens}, picture=picture)
+
+    def run() -> Tensor:
+        return model.score(model.states(given)[:, 0])  # in the last layer, too, every patch looks
+
+    return ForwardPass((called,), {}, run, tokens={"self": picture.tokens}, picture=picture)
 
 
 def listed_images(images: Any) -> Iterable[Any]:
