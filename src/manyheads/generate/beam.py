@@ -4,11 +4,22 @@ import torch
 from torch import Tensor
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.words import counted
 from manyheads.generate.greedy import greedy
 from manyheads.generate.steps import DONE, Hypothesis, SpecialIds, Steps, refuse_undefined
 from manyheads.ops.sampling import best_allowed
 
 WIDEST = 10_000  # beams; a search of more would not end in any time that a person waits
+MOST_ALPHA = 100  # beyond, the penalty of a long text is no number
+
+
+def refuse_search(beams: int, alpha: float, count: int = 1) -> None:
+    """A search that asks for more texts than beams, or for a penalty that is none."""
+    if beams < 1 or not 1 <= count <= beams:
+        asked = counted(count, "candidate")
+        raise ConfigError(f"{asked} of a beam of {beams}: the beam must be at least 1 and hold them all")
+    if not 0 <= alpha <= MOST_ALPHA:
+        raise ConfigError(f"the length penalty alpha is {alpha}; it must be from 0, which is none, to {MOST_ALPHA}")
 
 
 def refuse_wide(beams: int) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from manyheads.data.image_text import ImageTextProcessor
 from manyheads.data.images import ImageProcessor
 from manyheads.interop.bert import BertNames
 from manyheads.interop.foreign import Foreign
@@ -11,6 +12,7 @@ from manyheads.interop.gpt import GPTNames
 from manyheads.interop.llama import LlamaNames
 from manyheads.interop.marian import MarianNames
 from manyheads.interop.own import OwnClassifier, OwnDecoder, OwnEncoder, OwnModel
+from manyheads.interop.vision_encoder_decoder import VisionEncoderDecoderNames
 from manyheads.interop.vit import ViTNames
 from manyheads.models.bag import BagClassifier, BagConfig
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
@@ -25,6 +27,11 @@ from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.models.vectors import WordVectorsConfig, WordVectorsModel
+from manyheads.models.vision_encoder_decoder import (
+    VisionEncoderDecoder,
+    VisionEncoderDecoderConfig,
+    VisionQuestionDecoder,
+)
 from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.text.language import LanguageTokenizer
@@ -147,6 +154,18 @@ FAMILIES = (
         kinds={ViT: "image encoder", ViTClassifier: "image classifier"},
         known_as="ViT",
         own={"model_type": "manyheads-vit", "is_encoder_decoder": False},
+    ),
+    Family(
+        model=VisionEncoderDecoder,
+        config=VisionEncoderDecoderConfig,
+        foreign=VisionEncoderDecoderNames(),
+        processor=ImageTextProcessor,
+        kinds={
+            VisionEncoderDecoder: "captioner",
+            VisionQuestionDecoder: "answerer of questions about images",
+        },
+        known_as="VisionEncoderDecoder of ViT and Marian",
+        own={"model_type": "manyheads-vision-encoder-decoder", "is_encoder_decoder": True},
     ),
     Family(
         model=BiRNN,

@@ -22,8 +22,8 @@ from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.text.tokenizer import Tokenizer
 
-_PARTS, _CONFIG = config_json.NAMES["marian"]["parts"], config_json.NAMES["marian"]["config"]
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "swish"}
+PARTS, _CONFIG = config_json.NAMES["marian"]["parts"], config_json.NAMES["marian"]["config"]
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "swish"}
 # What their files may hold beside the weights: copies of shared ones, and the sinusoid.
 _HARMLESS = re.compile(r"lm_head\.weight|model\.(encoder|decoder)\.embed_(tokens|positions)\.weight")
 
@@ -40,12 +40,12 @@ class MarianNames(Foreign):
         usual = PositionsConfig(length=config.positions.length)
         as_published = config.positions.amplitude in (0.0, 1.0)
         sinusoidal = as_published and replace(config.positions, amplitude=0.0) == usual
-        known = config.activation in _ACTIVATIONS and not config_json.removed_heads(model)
+        known = config.activation in ACTIVATIONS and not config_json.removed_heads(model)
         return same and sinusoidal and known
 
     def write_config(self, config: TransformerConfig) -> dict[str, Any]:
         table = {"architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True}
-        said = {"activation": _ACTIVATIONS[config.activation], "positions": config.positions.length}
+        said = {"activation": ACTIVATIONS[config.activation], "positions": config.positions.length}
         layers = config.decoder_layers or config.layers
         said["end"] = config_json.write_ends(config)
         table |= config_json.write_fields(_CONFIG, config, decoder_layers=layers, **said)
@@ -60,7 +60,7 @@ class MarianNames(Foreign):
         if False in (table.get("share_encoder_decoder_embeddings"), table.get("tie_word_embeddings")):
             raise CheckpointError("this Marian keeps its embeddings apart; only one that shares them can be opened")
         ours = config_json.read_fields(_CONFIG, table)
-        ours["activation"] = config_json.read_activation(ours["activation"], _ACTIVATIONS, {"silu": "silu"})
+        ours["activation"] = config_json.read_activation(ours["activation"], ACTIVATIONS, {"silu": "silu"})
         ours |= config_json.read_ends(table, None)
         if ours["end"] is None:
             raise CheckpointError("this Marian names no eos_token_id of its vocabulary; a translator must know its end")
@@ -94,30 +94,30 @@ class MarianNames(Foreign):
     def views(self, model: Transformer) -> dict[str, Tensor]:
         found = {"final_logits_bias": model.output.bias.detach()[None]}
         for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-            found |= views_by_parts(stack, _PARTS, {"embedding": "model.shared"}, f"model.{side}.layers.")
+            found |= views_by_parts(stack, PARTS, {"embedding": "model.shared"}, f"model.{side}.layers.")
         return found
 
     def write_tensors(self, model: Transformer) -> dict[str, Tensor]:
-        halves = _halves(model.config.width)
-        return {name: _reordered(name, view, halves).contiguous() for name, view in self.views(model).items()}
+        order = halves(model.config.width)
+        return {name: reordered(name, view, order).contiguous() for name, view in self.views(model).items()}
 
     def read_tensors(self, model: Transformer, theirs: Mapping[str, Tensor]) -> None:
-        own, interleaved = self.views(model), _halves(model.config.width).argsort()
+        own, interleaved = self.views(model), halves(model.config.width).argsort()
         read_into(own, theirs, "a Marian", _HARMLESS)
         for name, view in own.items():
-            view.copy_(_reordered(name, view, interleaved))
+            view.copy_(reordered(name, view, interleaved))
 
 
-def _halves(width: int) -> Tensor:
+def halves(width: int) -> Tensor:
     """Where Marian's dimensions stand in ours: the sines, then the cosines."""
     return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
 
 
-def _reordered(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+def reordered(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     """The tensor with the axis that is the width in another order."""
     stem, _, kind = name.rpartition(".")
     part = stem.rpartition(".")[2]
-    if part in ("q_proj", "k_proj", "v_proj", "fc1", "shared"):
+    if part in ("q_proj", "k_proj", "v_proj", "fc1", "shared", "embed_tokens"):
         return tensor if kind == "bias" else tensor[:, order]
     if part in ("out_proj", "fc2") or part.endswith("layer_norm"):
         return tensor[order]

@@ -2,21 +2,25 @@
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
+from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import warn
 from manyheads.data.images import COLOUR, GREY, ImageProcessor
 from manyheads.data.ragged import Ragged, store_written
+from manyheads.data.readers.images import read_image
 from manyheads.nn.patches import refuse_uneven_patches
 from manyheads.ops.device import readable
 from manyheads.tasks.task import Asked
 
 AT_ONCE = 256  # images laid down together
+LOOKED_AT = 20  # images whose size is that of all
 NAMED = 5  # of the files that cannot be read
 PATCHES = 7  # along a side, at least, where nobody says how large a patch is
 
@@ -43,9 +47,37 @@ def fitted_to_images(model: Sizes, data: Any, about: Mapping[str, Any], *, free_
     return fitted
 
 
+def common_side(images: Sequence[Any]) -> int | None:
+    """The longer side of the first few images that can be read, where all of them have one size."""
+    sizes: set[tuple[int, int]] = set()
+    for image in images[:LOOKED_AT]:
+        with suppress(DataError):
+            sizes.add(read_image(image).size)
+    return max(*sizes.pop()) if len(sizes) == 1 else None
+
+
 def usual_patch(size: int) -> int:
     """The largest patch of which there are still enough along the side."""
     return max(each for each in range(1, size + 1) if size % each == 0 and (size // each >= PATCHES or each == 1))
+
+
+def listed_images(images: Any, who: str) -> Iterable[Any]:
+    """Any iterable of images; one image, which would be taken for a list of its rows or letters, is refused."""
+    single = isinstance(images, str | Path) or hasattr(images, "convert") or getattr(images, "ndim", 4) < 4
+    if single or not isinstance(images, Iterable):
+        raise ConfigError(f"{who} takes a list of images; put one into brackets")
+    return images
+
+
+def called(image: Any) -> str:
+    """What an image is called in a title."""
+    return str(image) if isinstance(image, str | Path) else "an image"
+
+
+def of_sample(run: Path | None, files: str) -> bool:
+    """Whether a run learned from the sample: its recipe names no files."""
+    recipe = run / "recipe.toml" if run else Path()
+    return recipe.is_file() and not read_toml(recipe).get("data", {}).get(files)
 
 
 def refuse_full_disk(count: int, processor: ImageProcessor, directory: Path) -> None:

@@ -39,6 +39,8 @@ TASKS = {
     "answer": "manyheads.tasks.answer",
     "vectors": "manyheads.tasks.vectors",
     "images": "manyheads.tasks.images",
+    "caption": "manyheads.tasks.caption",
+    "ask": "manyheads.tasks.ask",
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.words import counted
@@ -18,6 +19,7 @@ from manyheads.look.stand_ins import standing_in
 from manyheads.models.bert import Bert
 from manyheads.models.birnn import BiRNN
 from manyheads.models.transformer import Transformer
+from manyheads.models.vision_encoder_decoder import VisionQuestionDecoder
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.recurrent import Recurrence
 from manyheads.ops.attention import reference
@@ -53,7 +55,7 @@ def same_vectors(body: Bert | BiRNN, sentences: int) -> list[Finding]:
     longest = min(body.config.context, 19)
     lengths = torch.arange(sentences) % longest + 1
     rows = [_random_ids(body.config, 1, int(length))[0] for length in lengths]
-    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    ids = pad_sequence(rows, batch_first=True)
     real = length_mask(lengths, ids.shape[1])[:, 0, 0]
     alone = torch.cat([body(row[None])[0] for row in rows])
     others = torch.where(real, ids, (ids + 1) % body.config.vocabulary)
@@ -86,11 +88,50 @@ def same_image_scores(model: torch.nn.Module, images: int) -> list[Finding]:
     ]
 
 
+def same_captions(model: Any, decode: Callable, images: int, beam: int) -> list[Finding]:
+    """Of random images, and questions of different lengths where the model reads them."""
+    config = model.config
+    pixels = torch.randn(images, config.channels, config.image_size, config.image_size)
+    seen = [(each[None],) for each in pixels]
+    if isinstance(model, VisionQuestionDecoder):
+        seen = [(*each, _random_ids(config, 1, number % 7 + 2)) for number, each in enumerate(seen)]
+    together = _in_a_batch(seen, config.pad)
+    target, cache = _random_ids(config, images, 7), model.decoding_state(7)
+    whole, memory, changed = model(*together, target), model.encode(*together), target.clone()
+    pieces = [model.decode(piece, *memory, cache) for piece in target.split([3, 1, 3], dim=1)]
+    alone = [model(*each, row[None]) for each, row in zip(seen, target)]
+    changed[:, 4] = (changed[:, 4] + 1) % config.vocabulary
+    brighter = together[0].clone()
+    brighter[:, :, config.image_size // 2 :] += 1
+    findings = [
+        _close("logits through the cache = all at once", torch.cat(pieces, dim=1), whole),
+        _close("logits in a batch = alone", torch.cat(alone), whole),
+        _close("logits by the reference kernel = by the fast one", _by_reference(model, *together, target), whole),
+        _close("a later token leaves earlier logits as they were", model(*together, changed)[:, :4], whole[:, :4]),
+        _differ("every part of an image is seen", model(brighter, *together[1:], target), whole),
+    ]
+    for name, width in (("greedy", 1), (f"beam {beam}", beam)):
+
+        def texts(rows: list, steps: type = CachedSteps, width: int = width) -> list[list[int]]:
+            found = decode(model, _in_a_batch(rows, config.pad), beam=width, tokens=LONGEST, steps=steps)
+            return [row[0].ids for row in found]
+
+        findings += _compared(name, texts, seen, WholeSteps)
+    return findings
+
+
+def _in_a_batch(seen: list[tuple[torch.Tensor, ...]], pad: int) -> tuple[torch.Tensor, ...]:
+    """Images, and questions padded to the longest."""
+    pixels, *questions = zip(*seen)
+    rows = [[each[0] for each in column] for column in questions]
+    return torch.cat(pixels), *(pad_sequence(each, batch_first=True, padding_value=pad) for each in rows)
+
+
 def same_scores_of_words(model: torch.nn.Module, sentences: int) -> list[Finding]:
     """Of a model that counts the words of rows of different lengths."""
     lengths = torch.arange(sentences) % 19 + 1
     rows = [_random_ids(model.config, 1, int(length))[0] for length in lengths]
-    ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    ids = pad_sequence(rows, batch_first=True)
     others = torch.where(length_mask(lengths, ids.shape[1])[:, 0, 0], ids, (ids + 1) % model.config.vocabulary)  # type: ignore
     whole, alone = model(ids, lengths), torch.cat([model(row[None], torch.tensor([len(row)])) for row in rows])
     findings = [

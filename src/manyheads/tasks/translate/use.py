@@ -15,12 +15,11 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.files import write_result
 from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
-from manyheads.core.words import counted
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
 from manyheads.data.sentences import parts_that_fit
-from manyheads.generate.beam import refuse_wide, search
+from manyheads.generate.beam import refuse_search, refuse_wide, search
 from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps, refuse_many_rows
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
@@ -47,7 +46,6 @@ BATCH_CELLS = 28_000  # source and cache positions of one batch of sentences
 LOSS_TOKENS = 4000  # target tokens of a batch whose loss is measured
 TranslationModel = Transformer | ConvSeq2Seq | RNNTranslator
 BEAM = 4
-MOST_ALPHA = 100  # beyond, the penalty of a long text is no number
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,7 @@ class Translator(Predictor):
         self, sentences: Iterable[str], beam: int, alpha: float, count: int, first_line: int, scored: bool
     ) -> list[list[Translation]]:
         sentences = texts_of(sentences, "translate", "sentences")
-        if beam < 1 or not 1 <= count <= beam:
-            asked = counted(count, "candidate")
-            raise ConfigError(f"{asked} of a beam of {beam}: the beam must be at least 1 and hold them all")
-        if not 0 <= alpha <= MOST_ALPHA:
-            raise ConfigError(f"the length penalty alpha is {alpha}; it must be from 0, which is none, to {MOST_ALPHA}")
+        refuse_search(beam, alpha, count)
         full = [place for place, sentence in enumerate(sentences) if sentence.strip()]
         parts = self._in_parts([sentences[place] for place in full], [first_line + place for place in full])
         rows = [row for each in parts for row in each]

@@ -1,0 +1,1 @@
+"""Questions about images: an image and a question in, the answer out."""

@@ -1,0 +1,1 @@
+"""Captions: an image in, a sentence about it out."""
