@@ -11,6 +11,7 @@ from helpers import encoder_tokenizer, language_tokenizer, randomised, translati
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from manyheads.data.images import ImageProcessor
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
@@ -18,10 +19,12 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
 
 transformers = pytest.importorskip("transformers")
 
 WORDS, PIECES, MARKED = language_tokenizer(), translation_tokenizer(), encoder_tokenizer()
+PICTURES = ImageProcessor.of(15, 3)
 FIRST = ["a dog sleeps", "the cat danced under the table", "the dog"]
 SECOND = ["the table danced", "a cat", "under a table sleeps the cat"]
 NAMES = ("bad", "so so", "good")
@@ -45,6 +48,11 @@ def llama(**changes) -> LlamaConfig:
 def bert(**changes) -> BertConfig:
     sizes = {"vocabulary": len(MARKED) + 3, "context": 19, "width": 21, "layers": 2, "heads": 3}
     return BertConfig(**{**sizes, "separator": MARKED.separator, "epsilon": 1e-5, **changes})
+
+
+def vit(**changes) -> ViTConfig:
+    sizes = {"image_size": 15, "patch_size": 5, "width": 21, "layers": 2, "heads": 3, "epsilon": 1e-5}
+    return ViTConfig(**{**sizes, **changes})
 
 
 def their_marian(**changes):
@@ -72,6 +80,11 @@ def their_bert(**changes):
     sizes = {"vocab_size": len(MARKED) + 3, "hidden_size": 21, "num_hidden_layers": 2, "num_attention_heads": 3}
     rest = {"max_position_embeddings": 19, "intermediate_size": 37, "layer_norm_eps": 1e-5}
     return transformers.BertConfig(**{**sizes, **rest, **changes})
+
+
+def their_vit(**changes):
+    sizes = {"image_size": 15, "patch_size": 5, "hidden_size": 21, "num_hidden_layers": 2, "num_attention_heads": 3}
+    return transformers.ViTConfig(**{**sizes, "intermediate_size": 37, "layer_norm_eps": 1e-5, **changes})
 
 
 def of_translator(ours, theirs) -> tuple:
@@ -129,8 +142,23 @@ def of_encoder(ours, theirs) -> tuple:
     return tuple([each[real] if each.dim() == 3 else each for each in side] for side in (mine, expected, other))
 
 
+def of_images(ours, theirs) -> tuple:
+    """Of images, and mirrored, of which the patches are the same but for their order."""
+    pixels = torch.randn(3, ours.config.channels, ours.config.image_size, ours.config.image_size)
+    found = theirs(pixel_values=pixels)
+    names = ("last_hidden_state", "pooler_output", "logits")
+    expected = [found[name] for name in names if found.get(name) is not None]
+    return outputs_of_vit(ours, pixels), expected, outputs_of_vit(ours, pixels.flip(3))
+
+
+def outputs_of_vit(model, pixels: Tensor) -> list[Tensor]:
+    states = model(pixels)
+    return [states, model.pooled(states)] if isinstance(model, ViT) and model.pooler is not None else [states]
+
+
 def assert_equal_models(ours, theirs) -> None:
     how = {Transformer: of_translator, GPT: of_decoder, Llama: of_decoder, DecoderClassifier: of_classifier}
+    how |= {ViT: of_images, ViTClassifier: of_images}
     with torch.no_grad():
         mine, expected, other = how.get(type(ours), of_encoder)(ours, theirs.eval())
     assert [each.shape for each in mine] == [each.shape for each in expected]
@@ -147,7 +175,7 @@ class Kind:
     make: Callable[..., nn.Module]
     """From changes to our config."""
     their_config: Callable[..., object]
-    tokenizer: object
+    processor: object
     auto: str
 
 
@@ -189,9 +217,16 @@ KINDS = {
             ("BertForQuestionAnswering", BertAnswerer, lambda **c: BertAnswerer(Bert(bert(**c), pooler=False))),
         )
     },
+    "ViTModel": Kind(ViT, lambda **c: ViT(vit(**c), pooler=True), their_vit, PICTURES, "AutoModel"),
+    "ViTForImageClassification": Kind(
+        *(ViTClassifier, lambda **c: ViTClassifier(ViT(vit(**c)), NAMES)),
+        *(their_vit, PICTURES, "AutoModelForImageClassification"),
+    ),
 }
+VITS = [name for name in KINDS if name.startswith("ViT")]
 BERTS = [name for name in KINDS if name.startswith("Bert")]
 every_kind = pytest.mark.parametrize("name", KINDS)
+every_kind_of_text = pytest.mark.parametrize("name", [name for name in KINDS if name not in VITS])
 every_bert = pytest.mark.parametrize("name", BERTS)
 
 
@@ -204,21 +239,23 @@ def theirs_of(name: str, **changes) -> nn.Module:
     return randomised(getattr(transformers, name)(KINDS[name].their_config(**{**labels, **changes})))
 
 
-def tokenizer_of(model):
+def processor_of(model):
     """That of a model's family, be it ours or theirs."""
-    name = type(model).__name__
+    name, config = type(model).__name__, model.config
+    if "ViT" in name:
+        return ImageProcessor.of(config.image_size, getattr(config, "channels", None) or config.num_channels)
     return (
         MARKED if "Bert" in name or "Encoder" in name else PIECES if name in ("Transformer", "MarianMTModel") else WORDS
     )
 
 
 def saved(directory: Path, model: nn.Module, **options) -> Path:
-    """A directory of a model, ours or theirs, with the tokenizer of its family."""
+    """A directory of a model, ours or theirs, with the processor of its family."""
     if isinstance(model, transformers.PreTrainedModel):
         model.save_pretrained(directory, **options)
-        tokenizer_of(model).save(directory)
+        processor_of(model).save(directory)
     else:
-        save_model(directory, model, tokenizer_of(model), "card")
+        save_model(directory, model, processor_of(model), "card")
     return unsealed(directory)
 
 

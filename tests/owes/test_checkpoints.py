@@ -8,9 +8,11 @@ from checkpoints import (
     KINDS,
     MARKED,
     SECOND,
+    VITS,
     WORDS,
     assert_equal_models,
     every_kind,
+    every_kind_of_text,
     opened_by_them,
     ours_of,
     pairs,
@@ -22,11 +24,13 @@ from helpers import changed, config_of, rewritten
 from safetensors.torch import load_file
 
 from manyheads.core.errors import CheckpointError, ManyheadsError
+from manyheads.data.images import FILE as PROCESSOR
 from manyheads.interop.directory import load_model
 from manyheads.models.classifier import DecoderClassifier
 from manyheads.models.gpt import GPT
 from manyheads.models.llama import Llama
 from manyheads.models.transformer import Transformer
+from manyheads.models.vit import ViT, ViTClassifier
 from manyheads.nn import positions
 from manyheads.nn.positions import PositionsConfig
 
@@ -61,6 +65,14 @@ OURS = {
         ]
         for name in BERTS
     },
+    **{
+        name: [
+            {},
+            {"inner": 37, "activation": "silu", "channels": 1, "dropout": 0.2, "attention_dropout": 0.3},
+            {"activation": "gelu_tanh", "epsilon": 1e-12, "layers": 11, "heads": 7, "patch_size": 3},
+        ]
+        for name in VITS
+    },
 }
 TANH = {"activation_function": "gelu_pytorch_tanh", "tie_word_embeddings": False}
 YARN = {"rope_type": "yarn", "factor": 3.0, "original_max_position_embeddings": 32}
@@ -88,6 +100,14 @@ THEIRS = {
             {"hidden_act": "gelu_new", "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
         ]
         for name in BERTS
+    },
+    **{
+        name: [
+            {},
+            {"intermediate_size": 84, "hidden_act": "relu", "num_channels": 1, "layer_norm_eps": 1e-3},
+            {"hidden_act": "gelu_new", "hidden_dropout_prob": 0.2, "patch_size": 3, "num_hidden_layers": 11},
+        ]
+        for name in VITS
     },
 }
 
@@ -124,7 +144,7 @@ def test_transformers_gives_our_outputs_and_what_was_saved_comes_back_to_the_bit
         assert theirs.config.pad_token_id == MARKED.pad
         assert theirs.config.hidden_dropout_prob == changes.get("dropout", 0.1)
         assert theirs.config.attention_probs_dropout_prob == changes.get("attention_dropout", 0.1)
-    again, tokenizer = load_model(tmp_path / "model", kinds=(kind.ours,))
+    again, processor = load_model(tmp_path / "model", kinds=(kind.ours,))
     assert type(again) is type(model)
     assert again.config == model.config
     for what in ("names", "form", "impossible"):
@@ -135,10 +155,13 @@ def test_transformers_gives_our_outputs_and_what_was_saved_comes_back_to_the_bit
         model.body.output.weight = again.body.output.weight
     for what, tensor in model.state_dict().items():
         assert torch.equal(again.state_dict()[what], tensor), what
-    assert tokenizer.encode(FIRST) == kind.tokenizer.encode(FIRST)
+    if name in VITS:
+        assert (processor.size, processor.channels) == (15, model.config.channels)
+    else:
+        assert processor.encode(FIRST) == kind.processor.encode(FIRST)
     assert (tmp_path / "model" / "README.md").read_text() == "card"
     saved(tmp_path / "again", again)
-    for file in ("config.json", "model.safetensors", "tokenizer.json"):
+    for file in ("config.json", "model.safetensors", PROCESSOR if name in VITS else "tokenizer.json"):
         assert (tmp_path / "again" / file).read_bytes() == (tmp_path / "model" / file).read_bytes(), file
 
 
@@ -180,9 +203,9 @@ def test_what_is_saved_holds_no_second_copy_of_anything(tmp_path, name):
     assert sum(each.numel() for each in held.values()) == bias + sum(each.numel() for each in model.parameters())
 
 
-@every_kind
+@every_kind_of_text
 def test_the_tokenizer_is_theirs_too(tmp_path, name):
-    ours = KINDS[name].tokenizer
+    ours = KINDS[name].processor
     theirs = transformers.AutoTokenizer.from_pretrained(saved(tmp_path / "model", ours_of(name)))
     if ours is not MARKED:
         assert theirs(FIRST).input_ids == ours.encode(FIRST)
@@ -215,18 +238,24 @@ INEXPRESSIBLE = {
     ],
     "GPT2ForSequenceClassification": [{"norm": "rms", "tied": False}, *UNEVEN],
     **{name: [*PLACED, *UNEVEN] for name in BERTS},
+    **{
+        name: [{"positions": PositionsConfig(kind=kind), "width": 24} for kind in ("sinusoidal", "none")]
+        for name in VITS
+    },
 }
 
 
 @each_of(INEXPRESSIBLE)
 def test_what_they_cannot_express_keeps_our_own_type_and_comes_back_equal(tmp_path, name, changes):
     model = ours_of(name, **changes)
-    own = "bert" if name in BERTS else {Transformer: "transformer", Llama: "llama"}.get(type(model), "gpt")
+    own = {Transformer: "transformer", Llama: "llama", ViT: "vit", ViTClassifier: "vit"}.get(type(model), "gpt")
+    own = "bert" if name in BERTS else own
     assert config_of(saved(tmp_path / "model", model))["model_type"] == f"manyheads-{own}"
     again, _ = load_model(tmp_path / "model", kinds=(type(model),))
     assert again.config == model.config
     ids, lengths = torch.randint(1, len(MARKED), (2, 11)), torch.tensor([11, 7])
     given = {Transformer: (ids, ids), GPT: (ids,), Llama: (ids,)}.get(type(model), (ids, lengths))
+    given = (torch.randn(2, 3, 15, 15),) if name in VITS else given
     assert torch.equal(again(*given), model(*given))
     assert not torch.equal(again(*(each.flip(0) for each in given)), model(*given))
 
@@ -249,7 +278,7 @@ def test_left_over_missing_and_misshapen_tensors_are_errors(tmp_path, name):
     some = next(each for each, tensor in whole.items() if "1" in each and tensor.dim() == 1)
     width, table = len(whole[some]), max(whole, key=lambda each: whole[each].numel())  # of all words
     family = {"Maria": "Marian", "GPT2F": "GPT-2", "GPT2L": "GPT-2", "OpenA": "GPT-1", "Llama": "Llama"}
-    family = f"a {family.get(name[:5], 'BERT')} of its config"
+    family = f"a {family.get(name[:5], 'ViT' if name in VITS else 'BERT')} of its config"
     integers = ({**whole, some: torch.zeros(width, dtype=torch.int8)}, r"holds numbers of torch\.int8")
     for change, sentence in (
         ({**whole, "extra.1.weight": torch.zeros(1)}, rf"{family} has not: extra\.1\.weight"),
@@ -329,6 +358,27 @@ IMPOSSIBLE = {
         ),
         ({"num_hidden_layers": 3}, "the checkpoint has no tensor .*encoder.layer.2.* and 11 more, which a BERT"),
         ({"num_hidden_layers": 1}, "the checkpoint has tensors that a BERT of its config has not: .*encoder.layer.1"),
+    ],
+    "ViTForImageClassification": [
+        ({"qkv_bias": False}, "this ViT has qkv_bias = False; only one with True can be opened"),
+        ({"pooler_act": "relu"}, "this ViT has pooler_act = relu; only one with tanh"),
+        ({"pooler_output_size": 7}, "this ViT has pooler_output_size = 7; only one with 21"),
+        ({"hidden_act": "mish"}, "activation mish is not known; known are relu, gelu, gelu_new, silu"),
+        (
+            {"architectures": ["ViTForMaskedImageModeling"]},
+            "this ViT is a ViTForMaskedImageModeling; known are ViTModel, ViTForImageClassification",
+        ),
+        ({"image_size": [15, 20]}, r"image_size is \[15, 20\]; it must be of type int"),
+        ({"image_size": 20}, "makes images of 15 pixels in 3 colours, but its config.json says 20 in 3"),
+        ({"num_channels": 1}, "makes images of 15 pixels in 3 colours, but its config.json says 15 in 1"),
+        ({"patch_size": 4}, "images of 15 pixels, which do not split into patches of 4"),
+        ({"patch_size": 3}, r"projection.weight is of shape \[21, 3, 5, 5\]; its config says \[21, 3, 3, 3\]"),
+        ({"patch_size": 10**9}, "says patch_size 1,000,000,000, but no tensor is larger than"),
+        ({"hidden_size": 22}, "width 22 does not split over 3 heads"),
+        ({"hidden_size": "gone"}, "has no hidden_size"),
+        ({"id2label": {"0": "a", "1": "b"}, "label2id": "gone"}, r"is of shape \[3.*its config says \[2"),
+        ({"num_hidden_layers": 3}, "the checkpoint has no tensor .*encoder.layer.2.* and 11 more, which a ViT"),
+        ({"num_hidden_layers": 1}, "the checkpoint has tensors that a ViT of its config has not: .*encoder.layer.1"),
     ],
 }
 

@@ -1,6 +1,7 @@
 """Images as a model reads them: made one size, then numbers; read by several threads, never all at once."""
 
 import json
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,8 @@ from manyheads.data.readers.images import read_image
 
 FILE = "preprocessor_config.json"
 GREY, COLOUR = 1, 3
+LARGEST = 4096  # pixels along a side that a model reads
+RESAMPLINGS = range(6)  # Pillow's: nearest, Lanczos, bilinear, bicubic, box and Hamming
 READ_AHEAD = 4  # images for each thread that are read before they are asked for
 
 
@@ -154,16 +157,25 @@ def _read(table: dict[str, Any]) -> dict[str, Any]:
     mean, deviation = (tuple(map(float, table.get(name) or (0.5,) * 3)) for name in ("image_mean", "image_std"))
     if not table.get("do_normalize", True):
         mean, deviation = (0.0,) * len(mean), (1.0,) * len(mean)
-    if len(mean) != len(deviation) or len(mean) not in (GREY, COLOUR) or not all(deviation):
+    if len(mean) != len(deviation) or len(mean) not in (GREY, COLOUR):
         raise CheckpointError(f"its {FILE} shifts {len(mean)} colours and scales {len(deviation)}; 1 or 3 are known")
+    if not all(map(math.isfinite, mean)) or not all(each > 0 and math.isfinite(each) for each in deviation):
+        raise CheckpointError(f"its {FILE} divides colours by {list(deviation)}; numbers above 0 are needed")
     size = table.get("size", 224)
     height, width = (size["height"], size["width"]) if isinstance(size, dict) else (size, size)
     if height != width or not isinstance(height, int) or height < 1:
         raise CheckpointError(f"its {FILE} makes images of {height} × {width} pixels; only squares are known")
+    if height > LARGEST:
+        raise CheckpointError(f"its {FILE} makes images of {height:,} × {width:,} pixels; at most {LARGEST:,} are")
+    resample = table.get("resample", 2)
+    if resample not in RESAMPLINGS:
+        raise CheckpointError(
+            f"its {FILE} says resample {resample}; known are 0 to {RESAMPLINGS[-1]}, as Pillow counts"
+        )
     return {
         "size": height,
         "channels": len(mean),
         "mean": mean,
         "deviation": deviation,
-        "resample": int(table.get("resample", 2)),
+        "resample": int(resample),
     }

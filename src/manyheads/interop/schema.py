@@ -27,7 +27,10 @@ COMMON = {
     "manyheads": dict | None,
 }
 # Of our configs; each is the number of rows or columns of some tensor.
-_SIZES = ("vocabulary", "width", "heads", "key_width", "value_width", "inner", "segments", "bigrams")
+_SIZES = (
+    *("vocabulary", "width", "heads", "key_width", "value_width", "inner", "segments", "bigrams"),
+    *("channels", "patch_size"),
+)
 
 
 def our_fields(entries: Mapping[str, Any]) -> dict[str, str]:
@@ -109,4 +112,5 @@ def _least_parameters(sizes: Mapping[str, int | None], layers: int) -> int:
     """Embeddings and, of each layer, the matrices of queries, of the heads' output and of the feed-forward."""
     width, heads, inner = (sizes[name] or 0 for name in ("width", "heads", "inner"))
     found = heads * (sizes["key_width"] or width // max(heads, 1))
-    return width * ((sizes["vocabulary"] or 0) + 2 * layers * (found + inner))
+    embedded = (sizes["vocabulary"] or 0) + (sizes["channels"] or 0) * (sizes["patch_size"] or 0) ** 2
+    return width * (embedded + 2 * layers * (found + inner))

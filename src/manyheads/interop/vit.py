@@ -68,6 +68,7 @@ class ViTNames(Foreign):
         self, table: dict[str, Any], config: ViTConfig, weights: Mapping[str, Tensor], processor: ImageProcessor
     ) -> nn.Module:
         refuse_other_images(processor, config)
+        refuse_cut_patches(config)
         pooled = any(name.endswith(("pooler.dense.weight", "pooler.weight")) for name in weights)
         if self.kind(table) is ViTClassifier:
             return ViTClassifier(ViT(config), config_json.names_of(table))
@@ -113,4 +114,13 @@ def refuse_other_images(processor: ImageProcessor, config: ViTConfig) -> None:
         raise CheckpointError(
             f"its preprocessor_config.json makes images of {made[0]} pixels in {made[1]} colours, but its config.json "
             f"says {read[0]} in {read[1]}"
+        )
+
+
+def refuse_cut_patches(config: ViTConfig) -> None:
+    """Patches must cover an image, and nothing beside it."""
+    if config.image_size % config.patch_size:
+        raise CheckpointError(
+            f"its config.json says images of {config.image_size} pixels, which do not split into patches of "
+            f"{config.patch_size}"
         )

@@ -5,6 +5,7 @@ import shutil
 import pytest
 from helpers import encoder_tokenizer, language_tokenizer, translation_tokenizer, unsealed
 
+from manyheads.data.images import ImageProcessor
 from manyheads.interop.directory import save_model
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.classifier import DecoderClassifier
@@ -12,6 +13,7 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +25,7 @@ def directories(tmp_path_factory):
     ends = {"pad": pieces.pad, "start": pieces.start, "end": pieces.end}
     body = {"vocabulary": len(pieces), "width": 12, "layers": 1, "heads": 3, "inner": 17}
     bert = BertConfig(**body, context=7)
+    vit = ViT(ViTConfig(image_size=9, patch_size=3, width=12, layers=1, heads=3, inner=17))
     models = {
         "translator": (Transformer(TransformerConfig(**body, **ends)), pieces),
         "gpt": (GPT(GPTConfig(**sizes, context=7)), words),
@@ -34,6 +37,7 @@ def directories(tmp_path_factory):
         "bert classifier": (EncoderClassifier(Bert(bert), ("no", "yes")), marked),
         "tagger": (EncoderTagger(Bert(bert, pooler=False), ("no", "yes")), marked),
         "answerer": (BertAnswerer(Bert(bert, pooler=False)), marked),
+        "image classifier": (ViTClassifier(vit, ("no", "yes")), ImageProcessor.of(9, 3)),
         "embedder": (BertEmbedder(Bert(bert, pooler=False)), marked),
     }
     for name, (model, tokenizer) in models.items():

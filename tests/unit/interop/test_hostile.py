@@ -1,6 +1,7 @@
 """Files from elsewhere may say anything: each is a sentence, before it costs memory or time."""
 
 import json
+from itertools import product
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from manyheads.interop.directory import load_embedder, load_model
 from manyheads.interop.families import FAMILIES
 from manyheads.ops import device
 
-KINDS = ("translator", "gpt", "llama", "own", "classifier", "encoder", "tagger", "answerer")
+KINDS = ("translator", "gpt", "llama", "own", "classifier", "encoder", "tagger", "answerer", "image classifier")
 ANYTHING = ("no", [3], {"a": 3}, -1, 10**9, 10**30, float("inf"), float("nan"), True, None)
 
 
@@ -76,6 +77,23 @@ def test_brackets_without_end_are_a_sentence(copied, file):
         (directory / file).write_text(brackets)
         with pytest.raises(ManyheadsError, match=file.replace(".", r"\.")):
             load_model(directory)
+
+
+def test_whatever_says_how_images_are_read_is_one_way_or_a_sentence(copied):
+    file = copied("image classifier") / "preprocessor_config.json"
+    whole, told = json.loads(file.read_text()), []
+    for key, value in [*product(whole, ANYTHING), *(("size", {"height": 9, "width": each}) for each in ANYTHING)]:
+        file.write_text(json.dumps({**whole, key: value}))
+        try:
+            load_model(file.parent)
+        except ManyheadsError as error:
+            told.append(str(error))
+    assert all("\n" not in sentence and len(sentence) < 600 for sentence in told)
+    assert len(told) > 5 * len(whole)
+    for content in ("", "[3]", "{", '{"size": ' * 100_000):
+        file.write_text(content)
+        with pytest.raises(ManyheadsError, match=r"preprocessor_config\.json"):
+            load_model(file.parent)
 
 
 def test_a_mistake_of_ours_is_not_called_a_damaged_directory(directories, monkeypatch):
