@@ -23,6 +23,7 @@ from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import DECODERS as SEEN
 from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
 from manyheads.nn.positions import KINDS
 
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
@@ -35,6 +36,7 @@ LSTM = RNNConfig(vocabulary=23, width=12, layers=2, dropout=0.0, end=1)
 BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, heads=3, inner=14, separator=2)
 BERT = replace(BERT, **NO_DROPOUT)
 BAG = BagConfig(vocabulary=23, ngrams=1, hidden=13, dropout=0.0)
+VIT = ViTConfig(image_size=9, patch_size=3, channels=2, width=12, layers=2, heads=3, inner=14)
 BILSTM = BiRNNConfig(vocabulary=23, width=12, embedding_width=7, layers=2, dropout=0.0)
 NAMES = ("a", "b", "c", "d", "e")
 UNEVEN = {"heads": 5, "key_width": 6, "value_width": 3}  # heads that do not split the width
@@ -123,6 +125,23 @@ class Counting(Encoding):
         return self.each(rows, 4, torch.full((len(rows),), max(map(len, rows))))
 
 
+class Seeing(Encoding):
+    """A number for each patch of an image in, which its pixels follow from; a vector for each patch or each row out."""
+
+    rows: ClassVar = [[5, 9, 3, 8, 1, 12, 2, 0, 4], [7, 2, 16, 11, 6, 1, 13, 13, 5], [3, 12, 9, 9, 4, 6, 18, 1, 10]]
+    fills = (0,)
+
+    def each(self, rows: list[list[int]], fill: int = 0) -> list[Tensor]:
+        size, channels = VIT.patch_size, VIT.channels
+        shades = torch.sin(torch.arange(1, 1 + channels * size**2) * torch.tensor(rows)[:, :, None])
+        patches = shades.view(len(rows), VIT.grid, VIT.grid, channels, size, size)
+        pixels = patches.permute(0, 3, 1, 4, 2, 5).reshape(len(rows), channels, VIT.image_size, VIT.image_size)
+        return [each if each.dim() == 2 else each[None] for each in self.model(pixels)]
+
+    def with_padding_seen(self, rows: list[list[int]]) -> list[Tensor]:
+        return self.each(rows)  # no image is longer than another
+
+
 def transformers():
     every = [*product(KINDS, ("post", "pre"), ("layer", "rms"), ("relu", "swiglu"))]
     every += [(kind, "pre", "layer", "gelu") for kind in SCALINGS]
@@ -197,6 +216,14 @@ CLASSIFIERS = {
 }
 
 
+VITS = {
+    **{
+        f"ViT, {each}": (lambda each=each: ViT(replace(VIT, positions=positions(each))), Seeing)
+        for each in ("learned", "sinusoidal", "none")
+    },
+    "ViT, relu": (lambda: ViT(replace(VIT, activation="relu", epsilon=1e-3)), Seeing),
+    "ViT, classifier": (lambda: ViTClassifier(ViT(VIT), NAMES), Seeing),
+}
 RECURRENT = {
     f"RNN {named(change)}": (lambda each=change: RNN(replace(LSTM, **each)), Decoding)
     for change in ({"cell": "elman"}, {"cell": "gru"}, {"cell": "lstm"}, {"norm": True}, {"tied": False}, {"layers": 1})
@@ -253,7 +280,7 @@ STEPPING = {
 }
 # Of recurrent translators with additive attention the scores are no products, which a kernel would compute.
 LOOKING = {name: each for name, each in BEFORE.items() if name.startswith("ConvSeq2Seq") or "sees=dot" in name}
-attending = of({**CACHED, **ENCODERS, **CLASSIFIERS, **LOOKING})
-family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **BEFORE})
+attending = of({**CACHED, **ENCODERS, **CLASSIFIERS, **VITS, **LOOKING})
+family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **VITS, **BEFORE})
 cached = of({**CACHED, **STEPPING})
 decoder = of(DECODERS)

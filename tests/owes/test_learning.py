@@ -19,10 +19,12 @@ from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import DECODERS, RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
+from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
 from manyheads.nn.positions import KINDS
 from manyheads.train.objectives import (
     answer_loss,
     classification_loss,
+    image_loss,
     language_loss,
     masked_loss,
     tagging_loss,
@@ -80,12 +82,18 @@ LSTM = RNNConfig(vocabulary=23, width=96, dropout=0.0)
 RECURRENT = RNNTranslatorConfig(vocabulary=23, width=48, dropout=0.05, pad=PAD, start=PAD, end=END)
 BAG = BagConfig(vocabulary=23, ngrams=1, weighting="counts", hidden=48, dropout=0.05)
 BILSTM = BiRNNConfig(vocabulary=23, width=48, layers=1, dropout=0.05)
+VIT = ViTConfig(image_size=9, patch_size=3, channels=2, width=24, layers=2, heads=3, inner=48)
 LABELS, FOLLOWS = torch.tensor([0, 1, 1, 4, 0, 4, 1, 0, 4, 1]), torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1, 0])
 translating, speaking = partial(translation_loss, batch=pairs()), partial(language_loss, batch=texts())
 labelling = partial(classification_loss, batch=asked(labels=LABELS))
 counting = partial(classification_loss, batch=asked(labels=torch.linspace(-2, 3, ROWS)))
+PIXELS = torch.randn(ROWS, 2, 9, 9, generator=torch.Generator().manual_seed(2))
 starts = torch.arange(ROWS) % 3
 answering = partial(answer_loss, batch=asked(starts=starts, ends=torch.minimum(starts + 2, ten_texts()[1] - 1)))
+
+
+def seeing(model):
+    return image_loss(model(PIXELS), LABELS)
 
 
 def transformer(kind, order, norm, activation) -> Transformer:
@@ -133,6 +141,11 @@ LEARNERS = {
     "BERT, number": (lambda: EncoderClassifier(Bert(BERT)), counting),
     "BERT, tagger": (lambda: EncoderTagger(Bert(BERT), NAMES), partial(tagging_loss, batch=tagged())),
     "BERT, answerer": (lambda: BertAnswerer(Bert(BERT)), answering),
+    "ViT, classifier": (lambda: ViTClassifier(ViT(replace(VIT, dropout=0.05)), NAMES), seeing),
+    "ViT, sinusoidal": (
+        lambda: ViTClassifier(ViT(replace(VIT, positions=positions("sinusoidal"))), NAMES),
+        seeing,
+    ),
 }
 
 
@@ -219,6 +232,7 @@ DROPPING = {
             (RNN, LSTM, ("dropout",)),
             (BiRNN, BILSTM, ("dropout",)),
             (Bert, BERT, ("dropout", "attention_dropout")),
+            (ViT, VIT, ("dropout", "attention_dropout")),
         )
         for where in wheres
     },
@@ -235,6 +249,7 @@ def test_dropout_acts_in_training_alone(name):
     make, texts = DROPPING[name]
     model, (ids, lengths) = make(), ten_texts()
     given = (ids, lengths) if isinstance(model, Bert | BiRNN) else (ids,) * texts
+    given = (PIXELS,) if isinstance(model, ViT) else given
     assert not torch.equal(model(*given), model(*given))
     model.eval()
     assert torch.equal(model(*given), model(*given))

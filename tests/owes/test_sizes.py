@@ -15,6 +15,7 @@ from manyheads.models.heads import EncoderClassifier
 from manyheads.models.llama import Llama, LlamaConfig
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.transformer import Transformer, TransformerConfig, parameters
+from manyheads.models.vit import ViT, ViTConfig
 from manyheads.nn.positions import PositionsConfig
 
 MODELS = {Transformer: transformer.PRESETS, GPT: gpt.PRESETS, Llama: llama.PRESETS, Bert: bert.PRESETS}
@@ -139,6 +140,7 @@ CONFIGS = {
     Bert: BertConfig(**SIZES, context=11),
     RNN: RNNConfig(vocabulary=23, width=12),
     BiRNN: BiRNNConfig(vocabulary=23, width=12),
+    ViT: ViTConfig(image_size=9, patch_size=3, width=12, layers=2, heads=3, inner=14),
 }
 OF_ANY = [
     ({"heads": 5}, r"width \d+ does not split over 5 heads; the nearest that does is \d0"),
@@ -193,6 +195,19 @@ REFUSED = {
             "model.positions.scaling is dynamic_ntk, with which .* others of its batch are; use ntk or yarn",
         ),
     ],
+    ViT: [
+        *(
+            ({name: 0}, f"model.{name} is 0; it must be at least 1")
+            for name in ("image_size", "patch_size", "channels", "width", "heads")
+        ),
+        ({"attention_dropout": 1.0}, "model.attention_dropout is 1.0; it must be at least 0 and below 1"),
+        ({"epsilon": float("nan")}, "model.epsilon is nan"),
+        ({"activation": "swiglu"}, "model.activation is 'swiglu'; it can be relu, gelu, gelu_tanh, silu"),
+        (
+            {"positions": PositionsConfig(kind="rotary")},
+            "model.positions.kind is rotary; of patches it can be learned, sinusoidal, none",
+        ),
+    ],
 }
 UNKNOWN = "model.vocabulary is 0; a model needs to know how many tokens there are"
 UNBUILDABLE = {
@@ -214,12 +229,20 @@ UNBUILDABLE = {
         ({"heads": 8, "key_value_heads": 2}, "head width 3 is odd"),
     ],
     Bert: [({"heads": 4, "positions": PositionsConfig(kind="rotary")}, "head width 3 is odd")],
+    ViT: [
+        ({"image_size": 10}, "a side of 10 pixels does not split into patches of 3; the nearest that does is 9"),
+        ({"patch_size": 10}, "a side of 9 pixels does not split into patches of 10; the nearest that does is 10"),
+        (
+            {"width": 15, "positions": PositionsConfig(kind="sinusoidal")},
+            "width 15 does not split into four for sines of two directions; use 12",
+        ),
+    ],
 }
 
 
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
-    [(model, *row) for model in MODELS for row in (*(OF_ANY if model not in (RNN, BiRNN) else ()), *REFUSED[model])],
+    [(model, *row) for model in CONFIGS for row in (*(OF_ANY if model not in (RNN, BiRNN) else ()), *REFUSED[model])],
 )
 def test_sizes_that_cannot_be_are_refused_in_a_sentence(model, change, sentence):
     with pytest.raises(ConfigError, match=sentence) as refused:
@@ -229,7 +252,11 @@ def test_sizes_that_cannot_be_are_refused_in_a_sentence(model, change, sentence)
 
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
-    [(model, *row) for model in MODELS for row in (({"vocabulary": 0}, UNKNOWN), *UNBUILDABLE[model])],
+    [
+        (model, *row)
+        for model in CONFIGS
+        for row in (*([({"vocabulary": 0}, UNKNOWN)] if model in MODELS else []), *UNBUILDABLE[model])
+    ],
 )
 def test_parts_that_cannot_be_are_refused_in_a_sentence(model, change, sentence):
     with pytest.raises(ConfigError, match=sentence):
