@@ -29,7 +29,7 @@ class Augmentation:
     mixup: float = 0.0
     """The α of mixup (Zhang et al. 2018): two images shine through each other, and so do their labels; 0: none."""
     cutmix: float = 0.0
-    """The α of CutMix (Yun et al. 2019): a rectangle is of another image; of both, one is drawn for each batch."""
+    """The α of CutMix (Yun et al. 2019): a rectangle is of another image; of both, one is drawn for each image."""
 
     def __post_init__(self):
         limits = {"crop": (0.01, 1.0), "colour": (0.0, 1.0), "erase": (0.0, 1.0), "rotate": (0.0, 180.0)}
