@@ -3,6 +3,7 @@
 import argparse
 import io
 import lzma
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from tools.shapes.drawing import palette, picture
 from tools.shapes.parts import Example, draw_parts
 
 SEED, SIZES = 1, {"train": 12_000, "valid": 500, "seen": 500, "unseen": 500}
-# Of runs of one number that begin anywhere: no bits of a byte or its place foretell the next.
+# The numbers come in runs that begin anywhere, so that neither a number's place nor its bits foretell the next.
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 0, "lp": 0, "pb": 0}]
 
 
@@ -42,11 +43,11 @@ def write() -> None:
         print(f"{file}: {file.stat().st_size:,} bytes")
 
 
-def unpack(folder: Path) -> None:
+def unpack(folder: Path, parts: Iterable[str] = PARTS) -> None:
     """Writes the sample as a user would have it: a folder of PNG files for each part, and tables beside them."""
     from PIL import Image
 
-    for part in PARTS:
+    for part in parts:
         sample = shapes(part)
         names = [f"{part}/{number:05d}.png" for number in range(1, len(sample.pictures) + 1)]
         (folder / part).mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ Vertex = tuple[int, int]
 
 def palette() -> np.ndarray:
     """The colours as [number, 3]: those of the backgrounds, then each ink by quarters over each background."""
-    colours = [*PAPER]
+    colours: list[tuple[int, ...]] = [*PAPER]
     for paper in PAPER:
         for ink in INK.values():
             for quarters in range(1, COVERED + 1):

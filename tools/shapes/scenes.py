@@ -13,8 +13,8 @@ SIZES = range(12, 19)  # pixels of the box around a shape
 SHADES = 5  # of the background
 MARGIN, GAP = 1, 2  # pixels of background at the edge, and at least between two shapes
 OPPOSITES = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
-ALIKE = 0.15  # of the scenes have one shape in several colours, so that there are as many threes to count
-NUMBERS = {1: 2, 2: 4, 3: 4}  # of the shapes in a scene, with how often
+ALIKE = 0.15  # of the scenes are of one shape in several colours, so that there are threes of it to count
+NUMBERS = {1: 2, 2: 4, 3: 4}  # how many shapes a scene has, each with how often
 
 
 class Pair(NamedTuple):
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
 
 
 PAIRS = tuple(Pair(colour, shape) for colour, shape in product(COLOURS, SHAPES))
-# One of each shape, each of another colour: what is never seen together is seen with five others, or with three.
+# One of each shape, each of another colour: the shape is still seen in five colours, and the colour on three shapes.
 WITHHELD = (Pair("green", "circle"), Pair("yellow", "square"), Pair("blue", "triangle"), Pair("red", "star"))
 SEEN = tuple(pair for pair in PAIRS if pair not in WITHHELD)
 

@@ -35,7 +35,7 @@ def _caption(first: Thing, others: list[Thing]) -> str:
         where = relation(first, other)
         phrases.append(f"a {other.pair}" if where == said else f"{where} a {other.pair}")
         said = where
-    return " ".join([f"a {first.pair}", *" and ".join(phrases).split()])
+    return f"a {first.pair} {' and '.join(phrases)}".rstrip()
 
 
 def questions(scene: Scene, pairs: Iterable[Pair]) -> Iterator[Question]:

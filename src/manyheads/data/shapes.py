@@ -33,7 +33,7 @@ class Shapes:
         """All pictures, [picture, row, column, 3] uint8, read when first asked for."""
         file = io.BytesIO(lzma.decompress(PIXELS.read_bytes()))
         palette, numbers = np.load(file), np.load(file)
-        return palette[numbers[self.first : self.first + len(self.captions)]]
+        return palette.take(numbers[self.first : self.first + len(self.captions)], axis=0)
 
 
 def shapes(part: str) -> Shapes:
