@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
-from manyheads.data.readers.pixels import LARGEST, as_seen, damaged, from_array, reason_of
+from manyheads.data.readers.pixels import LARGEST, as_seen, damaged, from_array, is_grey, reason_of, refuse_size
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -52,17 +52,28 @@ def read_image(source: Any) -> "Image":
 # Files
 
 
+def glance(path: Path) -> tuple[tuple[int, int], bool]:
+    """Height and width of a picture, before it is turned, and whether it is grey, from the beginning of its file."""
+    require_pillow()
+    with _opened(path) as file, _identified(file, path) as image:
+        refuse_size(*image.size, str(path))
+        return (image.height, image.width), is_grey(image)
+
+
 def _from_file(path: Path) -> "Image":
+    with _opened(path) as file, _identified(file, path) as image:
+        return as_seen(image, str(path))
+
+
+def _opened(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder, not a picture; name the pictures in it")
-        file = path.open("rb")
+        return path.open("rb")
     except FileNotFoundError:
         raise DataError(f"{path} is not there; check the path") from None
     except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
         raise DataError(f"{path} cannot be read: {reason_of(error)}; check its name and its permissions") from error
-    with file, _identified(file, path) as image:
-        return as_seen(image, str(path))
 
 
 def _identified(file: BinaryIO, path: Path) -> "Image":

@@ -93,9 +93,9 @@ def _flattened(image: "Image", name: str) -> "Image":
     """A picture without transparency, of 8 bits, in colour or grey."""
     from PIL import Image
 
-    if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+    if _deep(image):
         return _of_deep_grey(image, name)
-    mode = "L" if image.mode in ("1", "L", "LA", "La") or _grey_palette(image) else "RGB"
+    mode = "L" if is_grey(image) or _grey_palette(image) else "RGB"
     if image.has_transparency_data:
         # From premultiplied colours a way leads to plain ones of their own kind alone.
         plain = {"La": "LA", "RGBa": "RGBA"}.get(image.mode)
@@ -104,6 +104,15 @@ def _flattened(image: "Image", name: str) -> "Image":
     seen = image.convert(mode)  # always a copy
     seen.info.clear()  # what the file says of itself, such as how it is to be turned, does not hold for it
     return seen
+
+
+def is_grey(image: "Image") -> bool:
+    """Whether a picture can but be grey, whatever its pixels are."""
+    return image.mode in ("1", "L", "LA", "La") or _deep(image)
+
+
+def _deep(image: "Image") -> bool:
+    return image.mode in ("I", "F") or image.mode.startswith("I;16")
 
 
 def _grey_palette(image: "Image") -> bool:

@@ -9,7 +9,7 @@ from manyheads.core.errors import DataError
 from manyheads.core.log import counting, say
 from manyheads.core.words import counted
 from manyheads.data.images import ImageProcessor
-from manyheads.data.readers.image_sets import ImageSet, digits, has_test, read_image_set
+from manyheads.data.readers.image_sets import ImageSet, digits, read_image_set
 from manyheads.tasks.images.recipe import ImageData
 from manyheads.tasks.labelled import Split, label_names, split
 from manyheads.tasks.pictures import refuse_full_disk, said_size, store_images
@@ -21,14 +21,14 @@ REMEDY = "give a sub-folder for each class, with several pictures in it"
 
 
 def image_sets(names: Sequence[str], part: str) -> list[ImageSet]:
-    """The images of all places; of one that has a test part, only that where it is asked for."""
-    return [read_image_set(Path(name), part if part == "train" or has_test(Path(name)) else "train") for name in names]
+    """The images of all places; of one that is divided, those of the part."""
+    return [read_image_set(Path(name), part) for name in names]
 
 
 def read_all(data: ImageData, seed: int = 1) -> Split[Labelled]:
     """Finds every image and its label, and refuses what cannot be learned from; no picture is opened yet."""
     sets = image_sets(data.data, "train") if data.data else [digits("train")]
-    others = image_sets(data.valid, "test")
+    others = image_sets(data.valid, "valid")
     counts = Counter(label for each in sets for label in each.labels)
     names = label_names(counts, sets[0].path, "image", REMEDY)
     for each in others:

@@ -1,0 +1,110 @@
+"""Images and labels in an .npz of numpy, by the names that are usual."""
+
+import math
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy
+
+from manyheads.core.errors import DataError
+from manyheads.data.readers.arrays import Labelled, Order, in_memory, mapped, named, refuse_length
+from manyheads.data.readers.corpus import UNREADABLE
+from manyheads.data.readers.pixels import bytes_of_floats, reason_of
+
+MEMBER = ".npy"
+PARTS = {"train": ("train",), "test": ("test",), "valid": ("valid", "val")}
+IMAGES = ("x", "images", "image", "data")
+LABELS = ("y", "labels", "label", "targets", "target")
+KNOWN = "x_train and y_train, x_test and y_test, or images and labels"
+HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+AT_ONCE = 2**22  # numbers that are looked at together
+BEFORE_NAME, BEHIND_SIZES = 26, 30  # where in the header of a file in a zip the lengths of its name and notes stand
+DAMAGED = (*UNREADABLE, zipfile.BadZipFile, ValueError, KeyError, RuntimeError, NotImplementedError)
+Names = tuple[Path, list[str], list[str]]
+
+
+def parts(path: Path) -> dict[str, Names]:
+    """The names of arrays of images and of arrays of labels, by the part that they are."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            there = [name.removesuffix(MEMBER) for name in archive.namelist() if name.endswith(MEMBER)]
+    except DAMAGED as error:
+        raise _damaged(path, error) from error
+
+    def among(usual: Iterable[str]) -> list[str]:
+        known = {*usual}
+        return [name for name in there if name.lower() in known]
+
+    found: dict[str, Names] = {}
+    for part, words in PARTS.items():
+        images, labels = (
+            among(joined for word in words for name in names for joined in (f"{name}_{word}", f"{word}_{name}"))
+            for names in (IMAGES, LABELS)
+        )
+        if images or labels:
+            found[part] = path, images, labels
+    if not found:
+        found["train"] = path, among(IMAGES), among(LABELS)
+    for _, images, labels in found.values():
+        if not images and not labels:
+            raise DataError(f"{path} holds {', '.join(there) or 'no array'}; call the arrays {KNOWN}")
+    return found
+
+
+def read(names: Names) -> Labelled:
+    """The images of a part, and their labels."""
+    path, images, labels = names
+    if len(images) != 1 or len(labels) != 1:
+        raise DataError(
+            f"{path} holds of a part {', '.join(images) or 'no images'} and {', '.join(labels) or 'no labels'}, where "
+            f"there must be one array of each; call them {KNOWN}"
+        )
+    pixels = _pictures(_read(path, images[0]), f"{path}: {images[0]}")
+    return [pixels], named(_read(path, labels[0]), len(pixels), str(path))
+
+
+def _pictures(array: np.ndarray, name: str) -> np.ndarray:
+    """Images of numbers that are known, with their colours behind."""
+    before, behind = (array.ndim == 4 and array.shape[axis] in known for axis, known in ((1, (1, 3)), (-1, (1, 3, 4))))
+    if array.ndim != 3 and before == behind:
+        raise DataError(
+            f"{name} has the shape {list(array.shape)}, of which it is not clear where height, width and colours are; "
+            "give [images, height, width] or [images, height, width, colours] with 1, 3 or 4 colours"
+        )
+    if before:
+        array = array.transpose(0, 2, 3, 1)
+    if array.dtype.kind == "f":
+        rows = max(AT_ONCE // math.prod(array.shape[1:]), 1)
+        for start in range(0, len(array), rows):
+            bytes_of_floats(array[start : start + rows], name)
+    elif array.dtype != np.uint8 and array.dtype != np.uint16:
+        raise DataError(f"{name} is of {array.dtype}; give uint8, uint16, or floats from 0 to 1")
+    return array
+
+
+def _read(path: Path, name: str) -> np.ndarray:
+    """An array, which stays in the file until it is asked for, unless it is compressed."""
+    place = f"{path}: {name}"
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(name + MEMBER) as member:
+            shape, columns_first, kind = HEADERS[npy.read_magic(member)](member)
+            if kind.hasobject or not math.prod(shape):
+                what = "holds objects of Python, which only a pickle could hold" if kind.hasobject else "is empty"
+                raise DataError(f"{place} {what}; give numbers or names")
+            order: Order = "F" if columns_first else "C"
+            told, start = archive.getinfo(name + MEMBER), member.tell()
+            if told.compress_type != zipfile.ZIP_STORED:
+                return in_memory(member, place, kind, shape, order)  # type: ignore
+            refuse_length(told.file_size - start, math.prod(shape) * kind.itemsize, place, shape)
+        with path.open("rb") as file:
+            file.seek(told.header_offset + BEFORE_NAME)
+            notes = sum(np.frombuffer(file.read(BEHIND_SIZES - BEFORE_NAME), "<u2").tolist())
+        return mapped(path, kind, shape, told.header_offset + BEHIND_SIZES + notes + start, order)
+    except DAMAGED as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} cannot be read as an .npz: {reason_of(error)}; copy it again")
