@@ -16,10 +16,8 @@ from manyheads.data.colours import Draws, jittered, recoloured
 
 LONGEST = 4 / 3  # how much wider than high, or the reverse, a crop's own share of the image is at most
 TURN, SHEAR, MOVE = math.radians(30), 0.3, 10 / 32  # RandAugment's at their strongest; the last of a side's length
-ERASED, ERASED_LONGEST = (
-    (0.02, 0.4),
-    10 / 3,
-)  # shares of the image, and width to height (Zhong et al. 2020, section 4.1)
+ERASED = (0.02, 0.4)  # shares of the image (Zhong et al. 2020, section 4.1)
+ERASED_LONGEST = 10 / 3  # and how much wider than high, or the reverse, at most
 
 
 def augmented(shades: Tensor, how: Augmentation) -> Tensor:
