@@ -45,12 +45,10 @@ def parts(path: Path) -> dict[str, Names]:
         )
         if images or labels:
             found[part] = path, images, labels
-    if not found:
-        found["train"] = path, among(IMAGES), among(LABELS)
-    for _, images, labels in found.values():
-        if not images and not labels:
-            raise DataError(f"{path} holds {', '.join(there) or 'no array'}; call the arrays {KNOWN}")
-    return found
+    whole = path, among(IMAGES), among(LABELS)
+    if not found and not any(whole[1:]):
+        raise DataError(f"{path} holds {', '.join(there) or 'no array'}; call the arrays {KNOWN}")
+    return found or {"train": whole}
 
 
 def read(names: Names) -> Labelled:
@@ -90,9 +88,10 @@ def _read(path: Path, name: str) -> np.ndarray:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(name + MEMBER) as member:
             shape, columns_first, kind = HEADERS[npy.read_magic(member)](member)
-            if kind.hasobject or not math.prod(shape):
-                what = "holds objects of Python, which only a pickle could hold" if kind.hasobject else "is empty"
-                raise DataError(f"{place} {what}; give numbers or names")
+            if kind.hasobject:
+                raise DataError(f"{place} holds objects of Python, which only a pickle could; give numbers or names")
+            if not shape or 0 in shape:
+                raise DataError(f"{place} has the shape {list(shape)}, which is no row; give one for each image")
             order: Order = "F" if columns_first else "C"
             told, start = archive.getinfo(name + MEMBER), member.tell()
             if told.compress_type != zipfile.ZIP_STORED:

@@ -453,7 +453,8 @@ BAD = [
     ({"images": PIXELS > 3, "labels": CLASSES}, "images is of bool"),
     ({"images": PIXELS.astype(float), "labels": CLASSES}, "images has floats from"),
     ({"images": PIXELS / np.nan, "labels": CLASSES}, "images has floats from nan"),
-    ({"images": PIXELS[:0], "labels": CLASSES[:0]}, "images is empty"),
+    ({"images": PIXELS[:0], "labels": CLASSES[:0]}, "images has the shape [0, 6, 7], which is no row"),
+    ({"images": PIXELS, "labels": np.array(3)}, "labels has the shape [], which is no row"),
     ({"images": PIXELS, "labels": np.array([*"abcde"], object)}, "labels holds objects of Python"),
     ({}, "holds no array"),
 ]
