@@ -53,7 +53,7 @@ def read_image(source: Any) -> "Image":
 
 
 def glance(path: Path) -> tuple[tuple[int, int], bool]:
-    """Height and width of a picture, before it is turned, and whether it is grey, from the beginning of its file."""
+    """Height and width of a picture, perhaps before it is turned, and whether it is grey, from its file's beginning."""
     require_pillow()
     with _opened(path) as file, _identified(file, path) as image:
         refuse_size(*image.size, str(path))
