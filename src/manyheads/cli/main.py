@@ -19,6 +19,7 @@ from manyheads.cli.classify import classify
 from manyheads.cli.demo import demo
 from manyheads.cli.flags import Debug, Group, Quiet, command_of, flagged
 from manyheads.cli.generate import generate
+from manyheads.cli.image_function import image_function
 from manyheads.cli.images import ask, caption, classify_image
 from manyheads.cli.lines import open_streams
 from manyheads.cli.masked import fill
@@ -62,7 +63,7 @@ app = typer.Typer(
 app.add_typer(train.app, name="train")
 reading = (translate, align, generate, fill, classify, tag, answer, embed, similar, neighbours, analogy, export_vectors)
 using = (*reading, classify_image, caption, ask)
-checking = (info, presets, selfcheck, prove_resume, walk, prune, demo)
+checking = (info, presets, selfcheck, prove_resume, walk, prune, image_function, demo)
 for each in (*using, *checking):
     app.command()(flagged(each))
 app.command("help")(flagged(help_))

@@ -115,9 +115,13 @@ class Display:
 
     def news(self, step: int, values: dict[str, float]) -> None:
         """Loss, learning rate and speed of the last steps."""
-        text = (
-            f"loss {values['loss']:.3f}  lr {values['learning_rate']:.2e}  {values['tokens_per_second']:,.0f} tokens/s"
+        self.show(
+            step,
+            f"loss {values['loss']:.3f}  lr {values['learning_rate']:.2e}  {values['tokens_per_second']:,.0f} tokens/s",
         )
+
+    def show(self, step: int, text: str) -> None:
+        """How it stands after a step, in words."""
         if self.bar:
             self.bar.update(self.task, completed=step, news=text)
         else:

@@ -1,0 +1,1 @@
+"""Claims of the lectures, tried out: one file for each."""
