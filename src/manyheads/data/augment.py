@@ -12,7 +12,7 @@ from torch.distributions import Gamma
 from torch.nn import functional as F
 
 from manyheads.data.augmentation import Augmentation
-from manyheads.data.colours import Draws, jittered, recoloured
+from manyheads.data.colours import OPERATIONS, Draws, jittered, recoloured
 
 LONGEST = 4 / 3  # how much wider than high, or the reverse, a crop's own share of the image is at most
 TURN, SHEAR, MOVE = math.radians(30), 0.3, 10 / 32  # RandAugment's at their strongest; the last of a side's length
@@ -22,7 +22,7 @@ ERASED_LONGEST = 10 / 3  # and how much wider than high, or the reverse, at most
 
 def augmented(shades: Tensor, how: Augmentation) -> Tensor:
     """The images, each flipped, moved, coloured and erased as is drawn for it; without any of that as they are."""
-    draws = Draws.of(how.random_augment, len(shades), how.magnitude, shades.device)
+    draws = Draws.at_random(how.random_augment, len(shades), how.magnitude, shades.device)
     if how.flip:
         turned = torch.rand(len(shades), 1, 1, 1, device=shades.device) < 0.5
         shades = torch.where(turned, shades.flip(-1), shades)
@@ -61,14 +61,15 @@ def _mix(own: Tensor, values: Tensor) -> Tensor:
 def _moved(shades: Tensor, how: Augmentation, draws: Draws) -> Tensor:
     """Cropped, shifted, turned and sheared, all at once, so that pixels are only looked up once."""
     count, _, height, width = shades.shape
-    turn = _between(shades, -1, 1) * math.radians(how.rotate) + TURN * draws.together("rotate")
-    shear_x, shear_y = (SHEAR * draws.together(name) for name in ("shear_x", "shear_y"))
+    strength = dict(zip(OPERATIONS, draws.strengths.sum(dim=1)))  # of what was drawn twice, both
+    turn = _between(shades, -1, 1) * math.radians(how.rotate) + TURN * strength["rotate"]
+    shear_x, shear_y = SHEAR * strength["shear_x"], SHEAR * strength["shear_y"]
     share, longer = _between(shades, how.crop, 1), _elongated(shades, LONGEST if how.crop < 1 else 1)
     across, down = (share * longer).sqrt().clamp(max=1), (share / longer).sqrt().clamp(max=1)
     # Whole pixels, which come out as they were; and a place for the crop that is all inside.
     left, up = torch.randint(-how.shift, how.shift + 1, (2, count), device=shades.device)
-    left = left + width * (MOVE * draws.together("translate_x") + _between(shades, -0.5, 0.5) * (1 - across))
-    up = up + height * (MOVE * draws.together("translate_y") + _between(shades, -0.5, 0.5) * (1 - down))
+    left = left + width * (MOVE * strength["translate_x"] + _between(shades, -0.5, 0.5) * (1 - across))
+    up = up + height * (MOVE * strength["translate_y"] + _between(shades, -0.5, 0.5) * (1 - down))
     # Where each pixel (x, y), counted from the middle, comes from: turned, sheared, shrunk to the crop, moved.
     rows = (
         (across * (turn.cos() + shear_x * turn.sin()), across * (shear_x * turn.cos() - turn.sin()), left, width),

@@ -17,41 +17,42 @@ PLACES = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")
 TABLES = ("autocontrast", "equalize", "solarize", "posterize", "contrast", "brightness")
 OPERATIONS = ("identity", *PLACES, *TABLES, "colour", "sharpness")
 """Those of RandAugment (Cubuk et al. 2020), all as likely; the geometric ones are in `augment`."""
+TABLED = slice(1 + len(PLACES), 1 + len(PLACES) + len(TABLES))
 FACTOR = 0.9  # by how much those of colour, sharpness, contrast and brightness go from one, at their strongest
 BITS = 4  # how many of eight bits posterize takes away, at its strongest
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What RandAugment does to each image, operation after operation: [operations, images]."""
+    """What RandAugment does to each image, one after the other; all of one shape, [OPERATIONS, how many, images]."""
 
-    operations: Tensor
-    """Numbers in OPERATIONS."""
+    drawn: Tensor
+    """Which operation."""
     strengths: Tensor
-    """From -1 to 1; the sign is drawn, and counts where there are two directions."""
+    """How strong it is, from -1 to 1, where it was drawn; the sign counts where there are two directions."""
 
     @classmethod
-    def of(cls, count: int, images: int, magnitude: int, device: torch.device) -> Self:
-        operations = torch.randint(len(OPERATIONS), (count, images), device=device)
+    def of(cls, numbers: Tensor, strengths: Tensor) -> Self:
+        """From numbers in OPERATIONS, [how many, images]."""
+        drawn = numbers == torch.arange(len(OPERATIONS), device=numbers.device)[:, None, None]
+        return cls(drawn, strengths * drawn)
+
+    @classmethod
+    def at_random(cls, count: int, images: int, magnitude: int, device: torch.device) -> Self:
+        numbers = torch.randint(len(OPERATIONS), (count, images), device=device)
         signs = torch.randint(2, (count, images), device=device) * 2 - 1
-        return cls(operations, signs * (magnitude / STRONGEST))
-
-    def each(self, name: str) -> Tensor:
-        """How strong an operation is; 0 where it was not drawn."""
-        return self.strengths * (self.operations == OPERATIONS.index(name))
-
-    def together(self, name: str) -> Tensor:
-        """[images]: the same of one that may be drawn several times."""
-        return self.each(name).sum(dim=0)
+        return cls.of(numbers, signs * (magnitude / STRONGEST))
 
 
 def recoloured(shades: Tensor, draws: Draws) -> Tensor:
     """RandAugment's operations on colours, each image those that were drawn for it, one after the other."""
-    for operations, strengths in zip(draws.operations, draws.strengths):
-        draw = Draws(operations, strengths)
-        shades = blended(shades, grey(shades), 1 + FACTOR * draw.each("colour"))
-        shades = blended(shades, smooth(shades), 1 + FACTOR * draw.each("sharpness"))
-        shades = _looked_up(shades, draw)
+    strengths, scale = draws.strengths, torch.arange(LEVELS + 1, device=shades.device, dtype=shades.dtype)
+    factors = 1 + FACTOR * strengths
+    for step in range(strengths.shape[1]):
+        factor: dict[str, Tensor] = dict(zip(OPERATIONS, factors[:, step]))
+        shades = blended(shades, grey(shades), factor["colour"])
+        shades = blended(shades, smooth(shades), factor["sharpness"])
+        shades = _looked_up(shades, Draws(draws.drawn[:, step], strengths[:, step]), factor, scale)
     return shades
 
 
@@ -77,7 +78,7 @@ def grey(shades: Tensor) -> Tensor:
     if shades.shape[1] != len(BRIGHT):
         return shades
     red, green, blue = shades.split(1, dim=1)
-    return BRIGHT[0] * red + BRIGHT[1] * green + BRIGHT[2] * blue
+    return (BRIGHT[0] * red).add(green, alpha=BRIGHT[1]).add(blue, alpha=BRIGHT[2])
 
 
 def mean_grey(shades: Tensor) -> Tensor:
@@ -94,41 +95,42 @@ def smooth(shades: Tensor) -> Tensor:
     return found
 
 
-def _looked_up(shades: Tensor, draw: Draws) -> Tensor:
+def _looked_up(shades: Tensor, draws: Draws, factor: dict[str, Tensor], scale: Tensor) -> Tensor:
     """The operations for which it is enough to know, of each image and colour, what becomes of which of 256 shades."""
     levels = (shades.flatten(2) * LEVELS).round().long()
     counts = shades.new_zeros(*levels.shape[:2], LEVELS + 1)
     counts.scatter_add_(2, levels, counts.new_ones(1, 1, 1).expand_as(levels))
-    scale = torch.arange(LEVELS + 1, device=shades.device, dtype=shades.dtype)
-    drawn = {name: (draw.operations == OPERATIONS.index(name))[:, None, None] for name in TABLES}
+    drawn = dict(zip(OPERATIONS, draws.drawn[:, :, None, None]))
+    strength = dict(zip(OPERATIONS, draws.strengths.abs()[:, :, None, None]))
 
-    width = (BITS * draw.each("posterize").abs()).round().exp2()[:, None, None]
+    width = (BITS * strength["posterize"]).round().exp2()
     table = (scale / width).floor() * width / LEVELS
-    # At 256, which no shade reaches, all stay.
-    threshold = (LEVELS + 1) * (1 - draw.each("solarize").abs())[:, None, None]
-    table = torch.where(drawn["solarize"] & (scale >= threshold), 1 - table, table)
-    table = blended(table, mean_grey(shades)[..., 0], 1 + FACTOR * draw.each("contrast"))
-    table = blended(table, black(table), 1 + FACTOR * draw.each("brightness"))
-    table = torch.where(drawn["autocontrast"], autocontrast(counts, scale), table)
-    table = torch.where(drawn["equalize"], equalize(counts, scale), table)
+    turned = scale >= (LEVELS + 1) * (1 - strength["solarize"])  # where it was not drawn, from 256 on: none
+    table = torch.where(turned, 1 - table, table)
+    table = blended(table, mean_grey(shades)[..., 0], factor["contrast"])
+    table = blended(table, black(table), factor["brightness"])
+    present = counts > 0
+    brightest = (present * scale).amax(dim=2, keepdim=True)
+    darkest = LEVELS - (present * scale.flip(0)).amax(dim=2, keepdim=True)
+    table = torch.where(drawn["autocontrast"], _stretched(darkest, brightest, scale), table)
+    table = torch.where(drawn["equalize"], _spread(counts, brightest, scale), table)
 
     found = table.expand_as(counts).gather(2, levels).view_as(shades)
-    return torch.where(torch.stack([*drawn.values()]).any(dim=0)[..., None], found, shades)
+    changed = draws.drawn[TABLED].any(dim=0)[:, None, None, None]
+    return torch.where(changed, found, shades)
 
 
-def autocontrast(counts: Tensor, scale: Tensor) -> Tensor:
-    """The shades that each colour has are stretched from black to full; one alone stays."""
-    low = torch.where(counts > 0, scale, LEVELS).amin(dim=2, keepdim=True)
-    high = torch.where(counts > 0, scale, 0).amax(dim=2, keepdim=True)
-    stretched = ((scale - low) / (high - low).clamp(min=1)).clamp(0, 1)
-    return torch.where(high > low, stretched, scale / LEVELS)
+def _stretched(darkest: Tensor, brightest: Tensor, scale: Tensor) -> Tensor:
+    """Autocontrast: the shades that each colour has go from black to full; one alone stays."""
+    stretched = ((scale - darkest) / (brightest - darkest)).clamp(0, 1)
+    return torch.where(brightest > darkest, stretched, scale / LEVELS)
 
 
-def equalize(counts: Tensor, scale: Tensor) -> Tensor:
-    """All shades of each colour become about as frequent; where the brightest is nearly all, they stay."""
-    brightest = torch.where(counts > 0, scale, 0).amax(dim=2, keepdim=True)
-    others = counts.sum(dim=2, keepdim=True) - (counts * (scale == brightest)).sum(dim=2, keepdim=True)
+def _spread(counts: Tensor, brightest: Tensor, scale: Tensor) -> Tensor:
+    """Equalize: all shades of each colour become about as frequent; where the brightest is nearly all, they stay."""
+    up_to = counts.cumsum(dim=2)
+    below = up_to - counts
+    others = below.gather(2, brightest.long())  # all but the brightest
     step = (others / LEVELS).floor()  # pixels for one level, as Pillow counts them
-    below = counts.cumsum(dim=2) - counts
     spread = ((below + (step / 2).floor()) / step.clamp(min=1)).floor().clamp(max=LEVELS)
     return torch.where(step > 0, spread, scale) / LEVELS

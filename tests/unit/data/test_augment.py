@@ -6,6 +6,8 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from sklearn.datasets import load_sample_image
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from manyheads.data.augment import MOVE, SHEAR, augmented, mixed
 from manyheads.data.augmentation import Augmentation
@@ -29,7 +31,7 @@ def tensor(images: list[Image.Image]) -> torch.Tensor:
 
 
 def drawn(name: str, strengths: list[float]) -> Draws:
-    return Draws(torch.full((1, len(strengths)), OPERATIONS.index(name)), torch.tensor([strengths]))
+    return Draws.of(torch.full((1, len(strengths)), OPERATIONS.index(name)), torch.tensor([strengths]))
 
 
 STRENGTHS = [-1.0, -0.3, 0.3, 0.6, 1.0]
@@ -62,7 +64,8 @@ def test_operations_on_colours_are_pillows(name, mode):
 @pytest.mark.parametrize("name", ["rotate", "shear_x", "shear_y", "translate_x", "translate_y"])
 def test_operations_on_places_are_pillows(name, monkeypatch):
     images = pictures()
-    monkeypatch.setattr(Draws, "of", lambda *asked: drawn(name, STRENGTHS))
+    draws = drawn(name, STRENGTHS)
+    monkeypatch.setattr(Draws, "at_random", lambda *asked: draws)
     found = augmented(tensor(images), Augmentation(random_augment=1))
 
     def moved(image: Image.Image, strength: float) -> Image.Image:
@@ -174,12 +177,15 @@ def test_a_rectangle_of_some_images_is_erased():
 
 
 def test_all_operations_are_as_likely():
-    draws = Draws.of(2, 7000, 12, torch.device("cpu"))
-    counts = draws.operations.flatten().bincount(minlength=len(OPERATIONS))
+    draws = Draws.at_random(2, 7000, 12, torch.device("cpu"))
+    assert (draws.drawn.sum(dim=0) == 1).all()
+    counts = draws.drawn.sum(dim=(1, 2))
     assert counts.min() > 850
     assert counts.max() < 1150
-    assert draws.strengths.abs().unique().tolist() == [pytest.approx(0.4)]
-    assert draws.strengths.mean().item() == pytest.approx(0, abs=0.02)
+    strengths = draws.strengths[draws.drawn]
+    assert strengths.abs().unique().tolist() == [pytest.approx(0.4)]
+    assert strengths.mean().item() == pytest.approx(0, abs=0.02)
+    assert not draws.strengths[~draws.drawn].any()
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L"])
@@ -208,11 +214,25 @@ def test_training_in_half_precision_moves_no_pixel():
         assert torch.equal(augmented(shades, EVERYTHING), found)
 
 
-def test_nothing_depends_on_numbers_that_are_on_a_device():
-    """On the meta device, which has none, whatever asks for one fails."""
+class OneDevice(TorchDispatchMode):
+    """Whatever is calculated is on the meta device, which has no numbers: asking for one fails, and so does copying."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        tensors = [each for each in tree_leaves((args, found)) if isinstance(each, torch.Tensor)]
+        assert all(each.is_meta for each in tensors), f"{function} is given numbers of the CPU"
+        return found
+
+
+def test_nothing_waits_for_a_device():
     shades, labels = torch.rand(6, 3, 9, 8, device="meta"), torch.zeros(6, dtype=torch.long, device="meta")
-    assert augmented(shades, EVERYTHING).shape == shades.shape
-    found, targets = mixed(shades, labels, Augmentation(cutmix=1.0), 4)
+    with OneDevice():
+        assert augmented(shades, EVERYTHING).shape == shades.shape
+        found, targets = mixed(shades, labels, Augmentation(mixup=0.3, cutmix=1.0), 4)
+        with pytest.raises(AssertionError, match="numbers of the CPU"):
+            shades * torch.tensor(0.5)
+        with pytest.raises(RuntimeError):
+            shades.sum().item()
     assert found.shape == shades.shape
     assert targets.shape == (6, 4)
 
