@@ -147,7 +147,8 @@ def in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator
 
 def _read(table: dict[str, Any]) -> dict[str, Any]:
     """Our fields of their file."""
-    for name, plain in {"do_center_crop": False, "do_rescale": True, "do_resize": True, "do_pad": False}.items():
+    unchanged = {"do_center_crop": False, "do_pad": False, "do_flip_channel_order": False}
+    for name, plain in {"do_rescale": True, "do_resize": True, **unchanged}.items():
         if table.get(name, plain) not in (plain, None):
             raise CheckpointError(
                 f"its {FILE} says {name} {str(table[name]).lower()}; only images without are read here"
