@@ -24,7 +24,7 @@ def info(model: Model, as_json: Json = False) -> None:
         "kind": f"{found.kind} ({found.type})",
         "parameters": f"{found.parameters:,}, {readable(found.bytes)} on the disk",
         "sizes": ", ".join(f"{name} {_written(value)}" for name, value in found.sizes.items() if value != ()),
-        "tokenizer": f"{found.tokens:,} tokens",
+        "tokenizer": f"{found.tokens:,} tokens" if found.tokens is not None else "",
         "labels": ", ".join(found.labels),
         "card": found.card or "none",
         "directory": found.path,
@@ -36,7 +36,7 @@ def info(model: Model, as_json: Json = False) -> None:
 
 
 def presets(as_json: Json = False) -> None:
-    """List all presets: the tasks that have them, their sizes, and their parameters with so many tokens."""
+    """List all presets: the tasks that have them, their sizes, and their parameters with so many tokens, if any."""
     from manyheads.tasks.presets import presets
 
     found = presets()
@@ -48,7 +48,8 @@ def presets(as_json: Json = False) -> None:
     for tasks, those in groupby(found, key=lambda each: each.tasks):
         print(f"manyheads train {' | '.join(tasks)} --preset …\n{head}")
         for each in those:
-            sizes = f"{each.layers:>7}{each.width:>7,}{each.heads or '-':>7}{each.vocabulary:>9,}"
+            tokens = "-" if each.vocabulary is None else f"{each.vocabulary:,}"
+            sizes = f"{each.layers:>7}{each.width:>7,}{each.heads or '-':>7}{tokens:>9}"
             print(f"{each.name:20}{sizes}{each.parameters:>17,}")
         print()
     print("tokens: of the tokenizer that is trained, unless --vocabulary says otherwise")

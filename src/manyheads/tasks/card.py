@@ -17,7 +17,7 @@ def in_a_line(predictor: Any) -> str:
         type(model).__name__,
         f"{layers} of width {config.width}",
         f"{sum(each.numel() for each in model.parameters()):,} parameters",
-        f"{config.vocabulary:,} tokens",
+        *([f"{config.vocabulary:,} tokens"] if hasattr(config, "vocabulary") else []),
         *([f"labels {', '.join(names)}"] if names else []),
         f"on {predictor.device}",
         *([f"from {predictor.path}"] if predictor.path else []),

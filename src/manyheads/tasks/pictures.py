@@ -130,13 +130,13 @@ def store_images(
             if len(rows) == AT_ONCE:
                 flush()
                 show(writer.rows)
-        _tell(unread, number + 1)
+        tell_unread(unread, number + 1)
         flush()
     return kept
 
 
-def _tell(unread: Sequence[str], count: int) -> None:
-    """Names images that were left out."""
+def tell_unread(unread: Sequence[str], count: int) -> None:
+    """Names images that cannot be read and are left out, a few of them, and counts them; there must be others."""
     if unread and len(unread) == count:
         raise DataError(f"none of the {count:,} images can be read; the first: {unread[0]}")
     for message in unread[:NAMED]:

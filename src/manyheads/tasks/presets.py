@@ -18,8 +18,8 @@ class Preset:
     width: int
     heads: int | None
     """None where there is no attention."""
-    vocabulary: int
-    """Tokens of the tokenizer that is trained for it, unless others are asked for."""
+    vocabulary: int | None
+    """Tokens of the tokenizer that is trained for it, unless others are asked for; None where there is none."""
     parameters: int
     """With so many tokens."""
 
@@ -39,7 +39,8 @@ def presets() -> list[Preset]:
 def _measured(task: str, name: str) -> Preset:
     """Builds the model without memory."""
     recipe = task_of(task).preset(name)
-    sizes, vocabulary = recipe.model, recipe.data.vocabulary
+    vocabulary = getattr(recipe.data, "vocabulary", None)
+    sizes = recipe.model if vocabulary is None else replace(recipe.model, vocabulary=vocabulary)
     with torch.device("meta"):
-        count = parameters(task_of(task)(recipe).network(replace(sizes, vocabulary=vocabulary)))
+        count = parameters(task_of(task)(recipe).network(sizes))
     return Preset(name, [task], sizes.layers, sizes.width, getattr(sizes, "heads", None), vocabulary, count)

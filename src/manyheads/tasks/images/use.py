@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from manyheads.core.configs import read_toml
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import DataError
 from manyheads.data.images import ImageProcessor
 from manyheads.data.readers.image_sets import ImageSet, digits
 from manyheads.models.vit import ViTClassifier
@@ -21,12 +20,12 @@ from manyheads.tasks.inside.forward import ForwardPass, Picture, refuse_second
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import Label, draw_reliability
 from manyheads.tasks.metrics import LabelScores, Scores, label_scores, label_table
+from manyheads.tasks.pictures import listed_images, of_sample, tell_unread
 from manyheads.tasks.proofs.selfcheck import Finding, same_image_scores
 from manyheads.tasks.task import Predictor
 
 CELLS_AT_ONCE = 3200  # patches in one batch on a CPU, whose caches hold them; a GPU wants more
 ON_A_GPU = 32
-FEWEST = 20  # letters of a class in a table
 
 
 class ImageClassifier(Predictor):
@@ -35,7 +34,7 @@ class ImageClassifier(Predictor):
     what = "an image classifier"
     kinds = (ViTClassifier,)
     scored_on = Evaluation
-    commands = ("classify-image {model} photo.png", "look {model} photo.png")
+    commands = ("classify-image {model} photo.png",)
     sees = True
 
     def __init__(self, model: ViTClassifier, processor: ImageProcessor):
@@ -62,7 +61,7 @@ class ImageClassifier(Predictor):
 
     def each_scores(self, images: Iterable[Any]) -> Iterator[Tensor | DataError]:
         """The scores of each image in turn, or why it cannot be read; never are all in memory at once."""
-        read = self.processor.many(listed_images(images))
+        read = self.processor.many(listed_images(images, self.what))
         config = self.model.config
         many = CELLS_AT_ONCE * (1 if self.device.type == "cpu" else ON_A_GPU) // (1 + config.grid**2)
         while batch := list(islice(read, max(many, 2))):
@@ -100,21 +99,21 @@ class ImageClassifier(Predictor):
         return self._compared(self._sets(asked))
 
     def _compared(self, sets: list[ImageSet]) -> tuple[Tensor, list[int]]:
-        scores = self.scores(image for each in sets for image in each.images)
-        return scores.softmax(dim=1), [self.names.index(label) for each in sets for label in each.labels]
+        """The probabilities of the images that can be read, and their labels; the others are named, and counted."""
+        labels = [self.names.index(label) for each in sets for label in each.labels]
+        found = list(self.each_scores(image for each in sets for image in each.images))
+        tell_unread([str(scores) for scores in found if isinstance(scores, DataError)], len(found))
+        read = [(scores, label) for scores, label in zip(found, labels) if isinstance(scores, Tensor)]
+        return torch.stack([scores for scores, _ in read]).softmax(dim=1), [label for _, label in read]
 
     def _sets(self, asked: Evaluation) -> list[ImageSet]:
         """The images to score on; a model of the sample is scored on those of it that are for testing."""
-        if not asked.data and self._of_sample():
+        if not asked.data and of_sample(self.path, "data"):
             return [digits("test")]
         sets = image_sets(self.given(asked.data, "--data, a folder as it is trained on"), "test")
         for each in sets:
             refuse_unknown(each, self.names)
         return sets
-
-    def _of_sample(self) -> bool:
-        recipe = self.path / "recipe.toml" if self.path else Path()
-        return recipe.is_file() and not read_toml(recipe).get("data", {}).get("data")
 
     def forward(self, text: Any, second: str | None, tokens: int) -> ForwardPass:
         """An image as the model reads it: in a square, by patches."""
@@ -136,14 +135,6 @@ def image_forward(model: ViTClassifier, processor: ImageProcessor, source: Any) 
         return model.score(model.states(given)[:, 0])  # in the last layer, too, every patch looks
 
     return ForwardPass((called,), {}, run, tokens={"self": picture.tokens}, picture=picture)
-
-
-def listed_images(images: Any) -> Iterable[Any]:
-    """Any iterable of images; one image, which would be taken for a list of its rows or letters, is refused."""
-    single = isinstance(images, str | Path) or hasattr(images, "convert") or getattr(images, "ndim", 4) < 4
-    if single or not isinstance(images, Iterable):
-        raise ConfigError("an image classifier takes a list of images; put one into brackets")
-    return images
 
 
 def class_scores(scores: LabelScores, names: Iterable[str]) -> list[dict[str, Any]]:

@@ -21,8 +21,8 @@ from manyheads.tasks.task import Predictor, predictor_of
 
 COMMANDS = {
     "evaluate": "evaluate {model} …",
-    "forward": "look {model} 'a text'",
-    "conclusion": "walk {model} 'a text'",
+    "forward": "look {model} {what}",
+    "conclusion": "walk {model} {what}",
     "selfcheck": "selfcheck {model}",
 }
 
@@ -41,8 +41,8 @@ class Info:
     bytes: int
     """Of its weights on the disk."""
     sizes: dict[str, Any]
-    tokens: int
-    """Of its tokenizer."""
+    tokens: int | None
+    """Of its tokenizer, if it has one."""
     labels: list[str]
     card: str | None
     """The title of its model card."""
@@ -73,7 +73,7 @@ def info(path: Path) -> Info:
         parameters=parameters(model),
         bytes=sum(file.stat().st_size for file in {weights.path(name) for name in weights}),
         sizes=to_table(config),
-        tokens=len(processor),
+        tokens=len(processor) if hasattr(processor, "__len__") else None,
         labels=list(getattr(model, "names", ())),
         card=_title(directory / "README.md"),
         commands=commands_of(kind, path, model),
@@ -85,13 +85,17 @@ def commands_of(kind: type[Predictor], path: Path, model: nn.Module) -> list[str
     recurrent, parts = bool(layer_numbers(model)), attention_parts(model)
     followed = recurrent or type(model) in kind.walked or any(hasattr(part.module, "projection") for part in parts)
     answered = {"forward": bool(parts) or recurrent, "conclusion": followed}
+    named = {command.partition(" ")[0] for command in kind.commands}
     common = [
         command
         for method, command in COMMANDS.items()
-        if getattr(kind, method) is not getattr(Predictor, method) and answered.get(method, True)
+        if getattr(kind, method) is not getattr(Predictor, method)
+        and answered.get(method, True)
+        and command.partition(" ")[0] not in named
     ]
     common = [f"{each} --show hidden" if each.startswith("look") and not parts else each for each in common]
-    return [f"manyheads {each.format(model=quote(str(path)))}" for each in (*kind.commands, *common)]
+    given = {"model": quote(str(path)), "what": "photo.png" if kind.sees else "'a text'"}
+    return [f"manyheads {each.format(**given)}" for each in (*kind.commands, *common)]
 
 
 def _title(card: Path) -> str | None:
