@@ -13,6 +13,7 @@ from manyheads.ops.device import refuse_beyond_memory
 
 Labelled = tuple[list[np.ndarray], list[str]]
 """Arrays of images, [images, height, width] or with colours behind, and the name of the class of each image."""
+WHOLE = "whole"  # the part that a place is that is not divided into train, test and valid
 Shape = tuple[int, ...]
 Order = Literal["C", "F"]
 

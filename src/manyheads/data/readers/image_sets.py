@@ -1,6 +1,7 @@
 """Labelled images: a folder for each class, MNIST's and CIFAR's files, an .npz, and digits that a library brings."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,20 +10,22 @@ from typing import Any
 import numpy as np
 
 from manyheads.core.errors import DataError, MissingExtra
-from manyheads.core.log import warn
+from manyheads.core.log import say, warn
 from manyheads.core.words import counted
 from manyheads.data.readers import cifar, mnist, npz
+from manyheads.data.readers.arrays import WHOLE
 from manyheads.data.readers.images import files_below, glance, is_image, natural
 from manyheads.data.readers.pixels import reason_of
 
 PARTS = {"train": ("train",), "valid": ("valid", "test", "train"), "test": ("test", "valid", "train")}
-"""Which part is taken where one is asked for: the first that is there."""
+"""Which part is taken where one is asked for: the whole where there are none, else the first of these that is there."""
 FOLDERS = {
     "train": "train", "training": "train", "test": "test", "testing": "test", "valid": "valid", "val": "valid",
     "validation": "valid",
 }  # fmt: skip
 """What folders of parts are called."""
 DIGITS, BRIGHTEST, EVERY = "scikit-learn's digits", 16, 5
+ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(\.\w+)?)$", re.IGNORECASE)
 SHOWN = 10  # names in a message
 
 
@@ -77,8 +80,7 @@ def read_image_set(path: Path, part: str = "train") -> ImageSet:
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
     if path.is_file() and path.suffix.lower() != ".npz":
-        packed = path.suffix.lower() in (".zip", ".tar", ".tgz", ".gz", ".xz", ".bz2", ".7z", ".rar")
-        what = "unpack it, and name the folder" if packed else "name the folder that it is in"
+        what = "unpack it, and name the folder" if ARCHIVE.search(path.name) else "name the folder that it is in"
         raise DataError(f"{path} is a file, where a folder of images or an .npz is wanted; {what}")
     for kind in (npz,) if path.is_file() else (mnist, cifar):
         try:
@@ -91,11 +93,14 @@ def read_image_set(path: Path, part: str = "train") -> ImageSet:
     return _of_folders(path, part)
 
 
-def _chosen(part: str, there: Iterable[str], path: Path) -> str:
-    for name in PARTS[part]:
-        if name in there:
-            return name
-    raise DataError(f"{path} has no part to learn from, only {' and '.join(there)}; name another place")
+def _chosen(part: str, there: Collection[str], path: Path) -> str:
+    """The name of the part that is taken; where it is another than is asked for, that is said."""
+    name = WHOLE if WHOLE in there else next((each for each in PARTS[part] if each in there), None)
+    if name is None:
+        raise DataError(f"{path} has no part to learn from, only {' and '.join(there)}; name another place")
+    if name not in (WHOLE, part):
+        (warn if name == "train" else say)(f"{path} has no {part} part; its {name} part is taken instead")
+    return name
 
 
 # Folders

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from manyheads.core.errors import DataError
-from manyheads.data.readers.arrays import Labelled, Order, in_memory, mapped, named, refuse_length
+from manyheads.data.readers.arrays import WHOLE, Labelled, Order, in_memory, mapped, named, refuse_length
 from manyheads.data.readers.corpus import UNREADABLE
 from manyheads.data.readers.pixels import bytes_of_floats, reason_of
 
@@ -48,17 +48,15 @@ def parts(path: Path) -> dict[str, Names]:
     whole = path, among(IMAGES), among(LABELS)
     if not found and not any(whole[1:]):
         raise DataError(f"{path} holds {', '.join(there) or 'no array'}; call the arrays {KNOWN}")
-    return found or {"train": whole}
+    return found or {WHOLE: whole}
 
 
 def read(names: Names) -> Labelled:
     """The images of a part, and their labels."""
     path, images, labels = names
     if len(images) != 1 or len(labels) != 1:
-        raise DataError(
-            f"{path} holds of a part {', '.join(images) or 'no images'} and {', '.join(labels) or 'no labels'}, where "
-            f"there must be one array of each; call them {KNOWN}"
-        )
+        found = f"{', '.join(images) or 'no images'} and {', '.join(labels) or 'no labels'}"
+        raise DataError(f"{path} holds {found} for a part, where there must be one of each; call them {KNOWN}")
     pixels = _pictures(_read(path, images[0]), f"{path}: {images[0]}")
     return [pixels], named(_read(path, labels[0]), len(pixels), str(path))
 

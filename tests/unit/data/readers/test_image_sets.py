@@ -72,6 +72,20 @@ def test_of_a_divided_folder_the_part_is_taken_that_is_asked_for(tmp_path, folde
     assert whole.images == read_image_set(tmp_path).images
 
 
+def test_a_part_that_stands_in_for_another_is_told_of(tmp_path, capsys):
+    picture(tmp_path / "a" / "train" / "cat" / "1.png")
+    for part in ("train", "test", "valid"):
+        read_image_set(tmp_path / "a", part)
+        read_image_set(tmp_path / "a" / "train", part)  # which is not divided
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("taken") == 2
+    for part in ("test", "valid"):
+        assert f"warning: {tmp_path / 'a'} has no {part} part; its train part is taken instead" in said
+    np.savez(tmp_path / "a.npz", x_train=PIXELS, y_train=CLASSES, x_test=PIXELS[:2], y_test=CLASSES[:2])
+    read_image_set(tmp_path / "a.npz", "valid")
+    assert capsys.readouterr().err == f"{tmp_path / 'a.npz'} has no valid part; its test part is taken instead\n"
+
+
 def test_a_class_may_be_called_train(tmp_path):
     for name in ("bus/1.png", "train/1.png", "train/2.png"):
         picture(tmp_path / name)
@@ -102,7 +116,8 @@ def test_folders_without_what_is_needed_are_refused_by_name(tmp_path):
     assert "is a file, where a folder of images or an .npz is wanted; name the folder" in refused(
         tmp_path / "cat/1.png"
     )
-    assert "unpack it, and name the folder" in refused(written(tmp_path / "cifar-10-python.tar.gz", b""))
+    for name, said in (("cifar-10-python.tar.gz", "unpack it, and name the folder"), ("a.gz", "name the folder that")):
+        assert said in refused(written(tmp_path / name, b""))
     picture(tmp_path / "divided" / "train" / "1.png")
     (tmp_path / "divided" / "test").mkdir()
     with pytest.raises(DataError, match=r"divided/train holds 1\.png, neither a sub-folder"):
@@ -439,10 +454,10 @@ def test_colours_may_come_before_height_and_width(tmp_path):
 PIXELS, CLASSES = numbers(5, 6, 7), np.arange(5)
 BAD = [
     ({"pictures": PIXELS, "classes": CLASSES}, "holds pictures, classes; call the arrays x_train and y_train"),
-    ({"x_train": PIXELS, "y": CLASSES}, "holds of a part x_train and no labels"),
-    ({"x_test": PIXELS, "y_train": CLASSES}, "holds of a part no images and y_train"),
+    ({"x_train": PIXELS, "y": CLASSES}, "holds x_train and no labels for a part"),
+    ({"x_test": PIXELS, "y_train": CLASSES}, "holds no images and y_train for a part"),
     ({"x_test": PIXELS, "y_test": CLASSES}, "has no part to learn from, only test"),
-    ({"images": PIXELS, "data": PIXELS, "labels": CLASSES}, "holds of a part images, data and labels"),
+    ({"images": PIXELS, "data": PIXELS, "labels": CLASSES}, "holds images, data and labels for a part"),
     ({"images": PIXELS, "labels": CLASSES[1:]}, "has 5 images, but 4 labels"),
     ({"images": PIXELS, "labels": np.eye(5)}, "has labels of the shape [5, 5]"),
     ({"images": PIXELS, "labels": CLASSES / 2}, "has labels of the type float64"),
