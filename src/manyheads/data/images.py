@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,10 +112,14 @@ class ImageProcessor:
 
     def shifted(self, shades: Tensor) -> Tensor:
         """The same of shades from 0 to 1, [batch, channels, height, width]."""
-        mean, deviation = (
-            torch.tensor(each, device=shades.device)[:, None, None] for each in (self.mean, self.deviation)
-        )
+        mean, deviation = (_by_colour(each, shades.device) for each in (self.mean, self.deviation))
         return (shades - mean) / deviation
+
+
+@cache  # or a GPU is waited for with each batch
+def _by_colour(values: tuple[float, ...], device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # what is first needed while classifying must still serve training
+        return torch.tensor(values, device=device)[:, None, None]
 
 
 def image_batches(store: Store, shape: tuple[int, int, int], *, size: int, seed: int, shuffle: bool = True) -> Batches:

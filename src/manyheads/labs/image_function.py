@@ -34,7 +34,7 @@ from manyheads.train.progress import Display
 PHOTO = Path(__file__).with_name("chelsea.png")
 """*Chelsea*, by Stéfan van der Walt, CC0: the middle of scikit-image's data/chelsea.png, 128 pixels wide."""
 NUMBERS = 128  # that sines say of where a pixel is
-TURN = 0.5  # radians that a random sine turns from one pixel to the next, as a rule
+WAVES = 8.0  # of a random sine across a picture: the deviation of how many
 WIDTH = 128
 RATE = 0.003  # which falls evenly to nothing
 SIDES = (2, 1024)  # the least and the most pixels along a side
@@ -59,10 +59,10 @@ def sines(places_P2: Tensor, side: int) -> Tensor:
     return sinusoid(torch.arange(side), NUMBERS // 2)[places_P2].flatten(1)
 
 
-def random_sines(places_P2: Tensor, seed: int) -> Tensor:
+def random_sines(places_P2: Tensor, side: int, seed: int) -> Tensor:
     """[P, N]: sines and cosines of waves in random directions: Gaussian Fourier features, Tancik et al. (2020)."""
-    turns_2F = TURN * torch.randn(2, NUMBERS // 2, generator=torch.Generator().manual_seed(seed))
-    angles_PF = places_P2.float() @ turns_2F
+    waves_2F = WAVES * torch.randn(2, NUMBERS // 2, generator=torch.Generator().manual_seed(seed))
+    angles_PF = 2 * math.pi * (places_P2 / side) @ waves_2F
     return torch.cat((angles_PF.sin(), angles_PF.cos()), dim=1)
 
 
@@ -73,7 +73,7 @@ def encodings(side: int, seed: int) -> dict[str, Tensor]:
     return {
         "raw": raw(places_P2, side),
         "sines": sines(places_P2, side),
-        "random sines": random_sines(places_P2, seed),
+        "random sines": random_sines(places_P2, side, seed),
     }
 
 

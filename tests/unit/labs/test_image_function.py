@@ -45,17 +45,20 @@ def test_sines_are_the_formula_of_the_transformers_positions_for_column_and_row(
     torch.testing.assert_close(told, torch.tensor(by_hand), atol=1e-6, rtol=0)
 
 
-def test_random_sines_turn_as_far_in_every_pixel_and_follow_the_seed():
-    told = random_sines(torch.tensor([[0, 0], [1, 0], [2, 0], [0, 3]]), seed=4)
+def test_random_sines_turn_evenly_in_their_own_directions_and_follow_the_seed():
+    side = 64
+    told = random_sines(torch.tensor([[0, 0], [1, 0], [2, 0], [0, 1]]), side, seed=4)
     half = lab.NUMBERS // 2
     assert told.shape == (4, lab.NUMBERS)
     sin, cos = told[:, :half], told[:, half:]
     torch.testing.assert_close(sin**2 + cos**2, torch.ones(4, half))
     torch.testing.assert_close(sin[2], 2 * sin[1] * cos[1])  # sin 2a: twice as far in two pixels
-    turns = torch.atan2(sin[1], cos[1])
-    assert abs(turns.std() - lab.TURN) < 0.15
-    assert torch.equal(random_sines(torch.tensor([[2, 5]]), 4), random_sines(torch.tensor([[2, 5]]), 4))
-    assert not torch.equal(random_sines(torch.tensor([[2, 5]]), 4), random_sines(torch.tensor([[2, 5]]), 6))
+    waves = torch.atan2(sin[[1, 3]], cos[[1, 3]]) / (2 * math.pi) * side
+    assert waves.std(dim=1).tolist() == pytest.approx([lab.WAVES] * 2, rel=0.3)
+    assert abs(torch.corrcoef(waves)[0, 1]) < 0.3  # no direction is every wave's
+    again, other = (random_sines(torch.tensor([[2, 0]]), side, seed) for seed in (4, 6))
+    assert torch.equal(again[0], told[2])
+    assert not torch.equal(other[0], told[2])
 
 
 def test_raw_coordinates_reach_from_minus_one_to_one():
