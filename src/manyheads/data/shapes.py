@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.lib import format as npy
 
 from manyheads.core.errors import ConfigError
 from manyheads.data.readers.corpus import read_lines
@@ -32,7 +33,7 @@ class Shapes:
     def pictures(self) -> np.ndarray:
         """All pictures, [picture, row, column, 3] uint8, read when first asked for."""
         file = io.BytesIO(lzma.decompress(PIXELS.read_bytes()))
-        palette, numbers = np.load(file), np.load(file)
+        palette, numbers = npy.read_array(file), npy.read_array(file)
         return palette.take(numbers[self.first : self.first + len(self.captions)], axis=0)
 
 

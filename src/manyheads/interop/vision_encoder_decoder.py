@@ -7,7 +7,7 @@ looks at the other, queries and what is found are in the first order, keys and v
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -44,7 +44,11 @@ class VisionEncoderDecoderNames(Foreign):
     """A captioner; what reads questions too is always saved under a type of ours."""
 
     TYPES = ("vision-encoder-decoder",)
-    SCHEMA: ClassVar = {"encoder": dict, "decoder": dict, "decoder_start_token_id": int | None}
+    SCHEMA = {  # noqa: RUF012
+        "encoder": dict,
+        "decoder": dict,
+        "decoder_start_token_id": int | None,
+    }
 
     def fits(self, model: VisionEncoderDecoder) -> bool:
         config, sides = model.config, (our_fields(_ENCODER), our_fields(_DECODER))

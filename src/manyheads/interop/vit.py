@@ -95,7 +95,7 @@ class ViTNames(Foreign):
         read_into(own, theirs, "a ViT", unread)
 
 
-def body_views(body: ViT) -> dict[str, Tensor]:
+def body_views(body: nn.Module) -> dict[str, Tensor]:
     """Their names over a ViT's weights; in their files positions and the classification token have a batch of one."""
     views = views_by_parts(body, _NAMES["parts"], _NAMES["whole"], "encoder.layer.")
     places = "embeddings.position_embeddings"
@@ -105,7 +105,7 @@ def body_views(body: ViT) -> dict[str, Tensor]:
     return views
 
 
-def refuse_other_images(processor: ImageProcessor, config: ViTConfig) -> None:
+def refuse_other_images(processor: ImageProcessor, config: Any) -> None:
     """What makes the images must make such as the model reads."""
     made, read = (
         (each[0], each[1]) for each in ((processor.size, processor.channels), (config.image_size, config.channels))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from manyheads.core.errors import DataError
 from manyheads.core.log import warn
@@ -14,8 +15,8 @@ from manyheads.data.readers.images import is_image
 class ImageTexts:
     """Images, and what is said of them."""
 
-    images: list[Path]
-    """Each once, in the order in which they are first named."""
+    images: list[Any]
+    """Paths, or of the sample arrays, each once, in the order in which they are first named."""
     rows: list[tuple[int, *tuple[str, ...]]]
     """The number of an image, and its texts."""
 

@@ -92,9 +92,9 @@ def same_captions(model: Any, decode: Callable, images: int, beam: int) -> list[
     """Of random images, and questions of different lengths where the model reads them."""
     config = model.config
     pixels = torch.randn(images, config.channels, config.image_size, config.image_size)
-    seen = [(each[None],) for each in pixels]
-    if isinstance(model, VisionQuestionDecoder):
-        seen = [(*each, _random_ids(config, 1, number % 7 + 2)) for number, each in enumerate(seen)]
+    asks = isinstance(model, VisionQuestionDecoder)
+    questions = [[_random_ids(config, 1, number % 7 + 2)] if asks else [] for number in range(images)]
+    seen = [(each[None], *question) for each, question in zip(pixels, questions)]
     together = _in_a_batch(seen, config.pad)
     target, cache = _random_ids(config, images, 7), model.decoding_state(7)
     whole, memory, changed = model(*together, target), model.encode(*together), target.clone()
