@@ -12,14 +12,19 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from helpers import unsealed
+from PIL import Image
 
 from manyheads.core.checksums import read_checksums
 from manyheads.core.errors import ConfigError
+from manyheads.data.images import ImageProcessor
 from manyheads.data.ragged import Store
-from manyheads.interop.directory import load_as_saved, load_model
+from manyheads.interop.directory import load_as_saved, load_model, save_model
 from manyheads.interop.families import FAMILIES
+from manyheads.models.vit import ViT, ViTConfig
 from manyheads.tasks.task import TASKS, recipe_of
 
 from .conftest import (
@@ -47,10 +52,10 @@ TRAIN = [
     *("train.device=cpu", "train.steps=7", "train.learning_rate=0.01", "train.warmup=5", "train.schedule=constant"),
     *("train.checkpoint_every=3", "train.valid_every=100", "train.log_every=1", "model.dropout=0.2"),
 ]
-SIZES = ["model.width=16", "model.heads=2", "model.layers=1", "data.vocabulary=300"]
-ALL_OF_A_MODEL = {
-    *("config.json", "model.safetensors", "README.md", "tokenizer.json", "tokenizer_config.json", "manyheads.sha256")
-}
+SIZES = ["model.width=16", "model.heads=2", "model.layers=1"]
+VOCABULARY = "data.vocabulary=300"
+OF_EVERY_MODEL = {"config.json", "model.safetensors", "README.md", "manyheads.sha256"}
+OF_A_TOKENIZER = {"tokenizer.json", "tokenizer_config.json"}
 SENTENCE_TRANSFORMERS = {
     *("modules.json", "1_Pooling", "2_Normalize", "sentence_bert_config.json", "config_sentence_transformers.json")
 }
@@ -69,33 +74,61 @@ class Trial:
     model_type: str = "bert"
     claims: int = 5
     more_files: frozenset[str] = frozenset()
+    has_tokenizer: bool = True
+    has_sample: bool = False
+    """Whether it learns from a sample where no files are given."""
+    pre_trained: str = "encoder"
+    other_wiring: tuple[str, ...] = ("positions.kind=rotary", "heads=3", "key_width=6", "value_width=5")
+    """Sizes of a model whose type is our own; none where all of them are of a published type."""
 
     @property
     def fine_tunes(self) -> bool:
         """Whether it can begin with a pre-trained model."""
         return "fine_tune" in recipe_of(self.task).__dataclass_fields__
 
+    @property
+    def sizes(self) -> list[str]:
+        """What an untrained model is made so small by."""
+        return [*SIZES, *([VOCABULARY] if self.has_tokenizer else []), *(["model.patch_size=8"] if self.sees else [])]
 
-GENERATES = {"more_files": frozenset({"generation_config.json"})}
+    @property
+    def sees(self) -> bool:
+        """Whether its models read pictures."""
+        return "preprocessor_config.json" in self.more_files
+
+
+PICTURE = "{folder}/pictures/dark/1.png"
+GENERATES = {"more_files": frozenset({"generation_config.json"}), "has_sample": True}
+SEES = {"more_files": frozenset({"preprocessor_config.json"}), "has_sample": True}
+WRITES = {"presets": ("captioner_base",), "claims": 9}
 TRIALS = [
     Trial("translate", ("--pairs", "pairs.tsv"), ("model.inner=20", "data.batch_tokens=300"), ("translate", "{run}"),
           ("transformer_base",), "marian", 9, **GENERATES),
     Trial("language", ("--text", "text.txt"), ("model.context=32", "data.rows=8"),
           ("generate", "{run}", "--tokens", "3"), ("gpt2_small", "llama_tiny", "transformer_decoder"), "gpt2", 10,
           **GENERATES),
-    Trial("masked", ("--text", "text.txt"), ("model.context=32", "data.rows=8"), ("fill", "{run}", "a [MASK] boat")),
+    Trial("masked", ("--text", "text.txt"), ("model.context=32", "data.rows=8"), ("fill", "{run}", "a [MASK] boat"),
+          has_sample=True),
     Trial("classify", ("--train", "labels.tsv"), ("data.examples=8",), ("classify", "{run}")),
     Trial("tag", ("--train", "words.conll"), ("data.examples=8",), ("tag", "{run}")),
     Trial("similarity", ("--pairs", "pairs.tsv"), ("data.examples=16",), ("similar", "{run}", "--to", "a red boat"),
           more_files=frozenset(SENTENCE_TRANSFORMERS)),
     Trial("answer", ("--data", "questions.json"), ("data.examples=8",), ("answer", "{run}", "What is old?")),
+    Trial("images", ("--data", "pictures"), ("data.examples=8",), ("classify-image", "{run}", PICTURE), ("vit_b16",),
+          "vit", 3, has_tokenizer=False, pre_trained="vit", other_wiring=("positions.kind=sinusoidal",), **SEES),
+    Trial("caption", ("--pairs", "captions.tsv"), ("data.examples=8",), ("caption", "{run}", PICTURE),
+          model_type="vision-encoder-decoder", other_wiring=(),
+          **{**SEES, **WRITES, "more_files": SEES["more_files"] | GENERATES["more_files"]}),
+    Trial("ask", ("--data", "asked.tsv"), ("data.examples=8",), ("ask", "{run}", PICTURE, "What is bright?"),
+          model_type="manyheads-vision-encoder-decoder", other_wiring=("activation=relu",), **SEES, **WRITES),
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A small file for each task, an encoder to begin with, and recipes that are none."""
+    """A small file for each task, encoders to begin with, and recipes that are none."""
     made = tmp_path_factory.mktemp("files")
+    pictures = drawn(made / "pictures")
     questions = []
     for number, line in enumerate(LINES):
         noun, word = line.removesuffix(".").split()[1::2]
@@ -110,13 +143,30 @@ def folder(tmp_path_factory) -> Path:
         "labels.tsv": "".join(f"{line}\t{'odd' if place % 2 else 'even'}\n" for place, line in enumerate(LINES)),
         "words.conll": "\n\n".join(blocks) + "\n",
         "questions.json": json.dumps({"data": [{"title": "t", "paragraphs": questions}]}),
+        "captions.tsv": "".join(f"{path}\ta {path.parts[1]} picture\n" for path in pictures),
+        "asked.tsv": "".join(f"{path}\tWhat is it?\t{path.parts[1]}\n" for path in pictures),
         "bad.toml": "a = = 3",
         "section.toml": "data = 3",
     }.items():
         (made / name).write_text(content, encoding="utf-8")
     saved_bert(made / "encoder", LINES, context=32)
     saved_gpt(made / "gpt", LINES)
+    torch.manual_seed(3)
+    vit = ViT(ViTConfig(image_size=16, patch_size=8, width=24, layers=1, heads=2))
+    save_model(made / "vit", vit, ImageProcessor.of(16, 3), "")
     return made
+
+
+def drawn(folder: Path) -> list[Path]:
+    """Noisy pictures, bright ones and dark ones, as their folder's own folder names them."""
+    source, found = np.random.default_rng(5), []
+    for number in range(24):
+        name, least = (("bright", 140), ("dark", 10))[number % 2]
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        pixels = source.integers(least, least + 100, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / name / f"{number}.png")
+        found.append(Path(folder.name, name, f"{number}.png"))
+    return found
 
 
 @pytest.fixture(scope="module", params=TRIALS, ids=[each.task for each in TRIALS])
@@ -128,13 +178,23 @@ def only(*tasks: str):
     return pytest.mark.parametrize("trial", [each for each in TRIALS if each.task in tasks], ids=tasks, indirect=True)
 
 
+def with_any(field: str):
+    """The tasks that have any of what the field says."""
+    return only(*(each.task for each in TRIALS if getattr(each, field)))
+
+
 def data_of(trial: Trial, folder: Path) -> list:
     return [trial.file[0], folder / trial.file[1]]
 
 
+def use(trial: Trial, model: Path, folder: Path) -> list[str]:
+    """The command that uses a model."""
+    return [each.format(run=model, folder=folder) for each in trial.use]
+
+
 def small(trial: Trial, out: Path, *flags, settings=()) -> Result:
     """A tiny run, by flags for its files and what else is asked for."""
-    sizes = [] if "--model" in flags else SIZES
+    sizes = [] if "--model" in flags else trial.sizes
     return taught(trial.task, out, *flags, settings=[*sizes, *TRAIN, *trial.settings, *settings])
 
 
@@ -148,7 +208,7 @@ def run(trial, folder, tmp_path_factory) -> Path:
 
 def test_every_task_is_tried():
     # Word vectors have neither layers nor presets: test_vectors.py asks the same of them.
-    assert [*(each.task for each in TRIALS), "vectors"] == list(TASKS)
+    assert [each.task for each in TRIALS] == [task for task in TASKS if task != "vectors"]
 
 
 def test_a_run_directory_holds_all_that_a_run_is(trial, run):
@@ -163,28 +223,29 @@ def test_a_run_directory_holds_all_that_a_run_is(trial, run):
         "manyheads.sha256",
     }
     assert {path.name for path in run.iterdir()} == names
-    assert {path.name for path in (run / "model").iterdir()} == ALL_OF_A_MODEL | trial.more_files
+    files = OF_EVERY_MODEL | (OF_A_TOKENIZER if trial.has_tokenizer else set()) | trial.more_files
+    assert {path.name for path in (run / "model").iterdir()} == files
     assert json.loads((run / "model" / "config.json").read_text())["model_type"] == trial.model_type
     assert checkpoints(run) == ["step-00000003", "step-00000006", "step-00000007"]
     card = (run / "model" / "README.md").read_text()
-    assert "vocabulary = 300" in card
+    assert ("vocabulary = 300" in card) == trial.has_tokenizer
     assert f'task = "{trial.task}"' in card
     assert trial.task != "translate" or "63 sentence pairs" in card  # one is held out
     assert [line["step"] for line in recorded(run, "train")] == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_model_is_used_from_its_run_and_alone_and_in_a_process_of_its_own(trial, run):
+def test_a_model_is_used_from_its_run_and_alone_and_in_a_process_of_its_own(trial, run, folder):
     stdin = "".join(f"{line}\n" for line in LINES[:2]).encode() if "fill" not in trial.use else b""
-    whole = called(*(each.format(run=run) for each in trial.use), stdin=stdin)
+    whole = called(*use(trial, run, folder), stdin=stdin)
     assert (whole.code, whole.err) == (0, "")
     assert whole.out
-    assert called(*(each.format(run=run / "model") for each in trial.use), stdin=stdin) == whole
-    assert typed(*(each.format(run=run) for each in trial.use), stdin=stdin) == whole
+    assert called(*use(trial, run / "model", folder), stdin=stdin) == whole
+    assert typed(*use(trial, run, folder), stdin=stdin) == whole
 
 
 def test_a_model_of_another_kind_is_refused_by_what_it_is(trial, folder):
     name, said = ("gpt", "a language model (gpt2)") if trial.task == "similarity" else ("encoder", "an encoder (bert)")
-    sentence = refused(*(each.format(run=folder / name) for each in trial.use), stdin=b"a text\n")
+    sentence = refused(*use(trial, folder / name, folder), stdin=b"a text\n")
     assert f"holds {said}; " in sentence
     assert sentence.endswith(" is asked for here")
 
@@ -195,12 +256,13 @@ def test_selfcheck_says_ok_and_nothing_else(trial, run):
     assert [line[:3] for line in found.out.splitlines()] == ["ok "] * trial.claims, found.out
 
 
+@with_any("other_wiring")
 def test_other_positions_and_heads_of_any_width_are_trained_saved_and_used(trial, folder, tmp_path):
-    settings = ["model.positions.kind=rotary", "model.heads=3", "model.key_width=6", "model.value_width=5"]
+    settings = [f"model.{each}" for each in trial.other_wiring]
     small(trial, tmp_path / "run", *data_of(trial, folder), settings=[*settings, "train.steps=2"])
     table = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
     assert table["model_type"].startswith("manyheads-")
-    found = called(*(each.format(run=tmp_path / "run") for each in trial.use), stdin=b"the film is old.\n")
+    found = called(*use(trial, tmp_path / "run", folder), stdin=b"the film is old.\n")
     assert (found.code, found.err) == (0, "")
     assert found.out
     claims = called("selfcheck", tmp_path / "run", "--sentences", 6)
@@ -233,7 +295,7 @@ def test_the_recipe_shown_is_toml_and_reproduces_itself(trial, folder, tmp_path)
 
 def test_a_recipe_may_name_its_preset_and_a_flag_wins(trial, folder, tmp_path):
     (tmp_path / "mine.toml").write_text(f'preset = "{trial.presets[0]}"\n[train]\nsteps = 5\n')
-    tiny = trial.presets[0].replace("base", "tiny").replace("small", "tiny")
+    tiny = trial.presets[0].replace("base", "tiny").replace("small", "tiny").replace("vit_b", "vit_ti")
     widths = []
     for flags in ([], ["--preset", tiny]):
         mine = ["--recipe", tmp_path / "mine.toml", *data_of(trial, folder), *flags]
@@ -305,7 +367,8 @@ def test_an_existing_run_is_refused_and_left_as_it_is_whatever_is_asked(trial, r
     refused(*train, "--resume", "--overwrite")
     for flags in (["--preset", trial.presets[0]], data_of(trial, folder), ["--recipe", run / "recipe.toml"]):
         assert "a run goes on with its own recipe" in refused(*train, "--resume", *flags)
-    for section, change in {"model": "layers=2", "data": "vocabulary=301", "fine_tune": "epochs=9"}.items():
+    data = "vocabulary=301" if trial.has_tokenizer else "size=24"
+    for section, change in {"model": "layers=2", "data": data, "fine_tune": "epochs=9"}.items():
         if section in (run / "recipe.toml").read_text():
             sentence = refused(*train, "--resume", "--set", f"{section}.{change}")
             assert f"{section} of a run cannot change when it goes on" in sentence
@@ -320,7 +383,7 @@ def test_a_run_is_only_given_up_for_one_that_can_start(trial, run, folder, tmp_p
     before = files_in(tmp_path / "run")
     (tmp_path / "empty.tsv").touch()
     flags = ["--out", tmp_path / "run", "--overwrite", trial.file[0], tmp_path / "empty.tsv"]
-    refused("train", trial.task, *flags, "--set", *SIZES)
+    refused("train", trial.task, *flags, "--set", *trial.sizes)
     assert files_in(tmp_path / "run") == before
     small(trial, tmp_path / "run", *data_of(trial, folder), "--overwrite", settings=["train.steps=1"])
     assert checkpoints(tmp_path / "run") == ["step-00000001"]
@@ -328,15 +391,14 @@ def test_a_run_is_only_given_up_for_one_that_can_start(trial, run, folder, tmp_p
 
 
 def test_a_run_goes_on_to_the_bit_without_its_files_and_its_pre_trained_model(trial, run, folder, tmp_path):
-    shutil.copy(folder / trial.file[1], tmp_path)
-    whole, flags = run, data_of(trial, tmp_path)
+    given = tmp_path / "given"
+    shutil.copytree(folder, given)
+    whole, flags = run, data_of(trial, given)
     if trial.fine_tunes:
-        shutil.copytree(folder / "encoder", tmp_path / "encoder")
-        whole, flags = tmp_path / "whole", [*flags, "--model", tmp_path / "encoder"]
+        whole, flags = tmp_path / "whole", [*flags, "--model", given / trial.pre_trained]
         small(trial, whole, *flags)
     small(trial, tmp_path / "part", *flags, settings=["train.steps=4"])
-    shutil.rmtree(tmp_path / "encoder", ignore_errors=True)
-    (tmp_path / trial.file[1]).unlink()
+    shutil.rmtree(given)
     shutil.rmtree(tmp_path / "part" / "checkpoints" / "step-00000004")  # as where it was killed before the last one
     longer = taught(trial.task, tmp_path / "part", "--resume", "--set", "train.steps=7")
     assert "going on from step 3" in longer.err
@@ -346,14 +408,15 @@ def test_a_run_goes_on_to_the_bit_without_its_files_and_its_pre_trained_model(tr
     assert tomllib.loads((tmp_path / "part" / "recipe.toml").read_text())["train"]["steps"] == 7
 
 
-@only("classify", "tag", "answer")
+@only("classify", "tag", "answer", "images")
 def test_a_frozen_encoder_stays_as_it_is(trial, folder, tmp_path):
-    result = small(trial, tmp_path / "run", *data_of(trial, folder), "--model", folder / "encoder", "--freeze")
+    encoder = folder / trial.pre_trained
+    result = small(trial, tmp_path / "run", *data_of(trial, folder), "--model", encoder, "--freeze")
     assert "of them learn)" in result.err
-    before, after = load_model(folder / "encoder")[0].state_dict(), load_model(tmp_path / "run")[0].body.state_dict()
+    before, after = load_model(encoder)[0].state_dict(), load_model(tmp_path / "run")[0].body.state_dict()
     assert {name for name in after if not after[name].equal(before[name])} <= {"pooler.weight", "pooler.bias"}
     fine_tune = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())["fine_tune"]
-    assert (fine_tune["model"], fine_tune["freeze"]) == (str(folder / "encoder"), True)
+    assert (fine_tune["model"], fine_tune["freeze"]) == (str(encoder), True)
 
 
 def steps_done(run: Path) -> int:
@@ -374,7 +437,7 @@ def stopped(trial: Trial, run: Path, *flags, number: int, step: int) -> tuple[in
     return process.returncode, errors.decode()
 
 
-LONG = [*SIZES, *TRAIN, "train.steps=400", "train.checkpoint_every=150"]
+LONG = [*TRAIN, "train.steps=400", "train.checkpoint_every=150"]
 
 
 EVERY_TASK_SLOWLY = pytest.mark.parametrize(
@@ -387,7 +450,7 @@ EVERY_TASK_SLOWLY = pytest.mark.parametrize(
 
 @EVERY_TASK_SLOWLY
 def test_a_run_stopped_by_every_signal_ends_as_the_undisturbed_one(trial, folder, tmp_path):
-    flags = [*data_of(trial, folder), "--set", *LONG, *trial.settings]
+    flags = [*data_of(trial, folder), "--set", *trial.sizes, *LONG, *trial.settings]
     whole, run = tmp_path / "whole", tmp_path / "run"
     assert called("train", trial.task, "--out", whole, *flags).code == 0
     code, errors = stopped(trial, run, *flags, number=signal.SIGTERM, step=20)
@@ -415,7 +478,8 @@ def test_a_run_stopped_by_every_signal_ends_as_the_undisturbed_one(trial, folder
 @only("translate", "answer")
 def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder, tmp_path):
     whole, run = tmp_path / "whole", tmp_path / "run"
-    first = ["train", trial.task, "--out", run, *data_of(trial, folder), "--set", *LONG, *trial.settings]
+    first = ["train", trial.task, "--out", run, *data_of(trial, folder)]
+    first += ["--set", *trial.sizes, *LONG, *trial.settings]
     assert called(*first, "--out", whole).code == 0
     process = started(*first)
     for _ in range(8):
@@ -433,13 +497,13 @@ def test_a_run_killed_again_and_again_ends_as_the_undisturbed_one(trial, folder,
 
 
 @EVERY_TASK_SLOWLY
-def test_a_byte_flipped_in_any_file_of_a_run_is_recognised_or_changes_nothing(trial, run, tmp_path):
+def test_a_byte_flipped_in_any_file_of_a_run_is_recognised_or_changes_nothing(trial, run, folder, tmp_path):
     flips, whole, unseen = random.Random(3), shutil.copytree(run, tmp_path / "whole"), set()
     goes_on = ["train", trial.task, "--resume", "--set", "train.steps=8", "train.average=3", "train.keep=9", "--out"]
     stdin = b"" if "fill" in trial.use else b"the film is warm.\n"
 
     def used(place: Path) -> Result:
-        return called(*(each.format(run=place / "model") for each in trial.use), stdin=stdin)
+        return called(*use(trial, place / "model", folder), stdin=stdin)
 
     assert called(*goes_on, whole).code == 0
     for file in sorted(path.relative_to(run) for path in run.rglob("*") if path.is_file()):
@@ -538,6 +602,8 @@ def assert_refused(trial: Trial, folder: Path, out: Path, flags: str, said: str)
 
 @pytest.mark.parametrize(("flags", "said"), ALIKE)
 def test_what_cannot_be_trained_is_one_sentence_and_leaves_nothing(trial, folder, tmp_path, flags, said):
+    if "vocabulary" in flags and not trial.has_tokenizer:
+        said = "vocabulary is not a field of the recipe"
     assert_refused(trial, folder, tmp_path / "new", flags, said)
 
 
@@ -560,16 +626,19 @@ def test_files_that_are_not_there_and_runs_that_are_not(trial, tmp_path):
     train = ["train", trial.task, "--out", tmp_path / "new"]
     assert "nowhere.tsv is not there" in refused(*train, trial.file[0], "nowhere.tsv")
     assert "holds no run to go on with" in refused(*train, "--resume")
-    if trial.fine_tunes:
+    if not trial.has_sample:
         assert re.search("there are no .* to learn from; give", refused(*train))
     assert not list(tmp_path.iterdir())
+
+
+LABELS = {"classify": {"even", "odd"}, "tag": {"B-thing", "O"}, "images": {"bright", "dark"}}
 
 
 def test_what_a_model_is_can_be_asked(trial, run, folder, tmp_path):
     for directory, kind in ((run, trial.model_type), (run / "model", trial.model_type), (folder / "gpt", "gpt2")):
         told = tables("info", directory)[0]
-        model, tokenizer = load_as_saved(directory)
-        assert (told["type"], told["tokens"]) == (kind, len(tokenizer))
+        model, processor = load_as_saved(directory)
+        assert (told["type"], told["tokens"]) == (kind, None if kind == "vit" else len(processor))
         assert told["parameters"] == sum(each.numel() for each in model.parameters())
         assert told["sizes"]["width"] == model.config.width
         shown = called("info", directory).out
@@ -581,18 +650,19 @@ def test_what_a_model_is_can_be_asked(trial, run, folder, tmp_path):
     mine.symlink_to(run)
     assert all(str(mine) in shlex.split(command) for command in tables("info", mine)[0]["commands"])
     assert told["card"]
-    assert set(told["labels"]) == {"classify": {"even", "odd"}, "tag": {"B-thing", "O"}}.get(trial.task, set())
+    assert set(told["labels"]) == LABELS.get(trial.task, set())
     (folder / "damaged").mkdir(exist_ok=True)
     (folder / "damaged" / "config.json").write_text('{"model_type": "gpt2"}')
     assert "damaged" in refused("info", folder / "damaged")
 
 
-@only("translate", "language", "masked", "classify", "tag", "answer")
+@only("translate", "language", "masked", "classify", "tag", "answer", "images", "caption", "ask")
 def test_scores_can_be_had_as_json(trial, run, folder):
     files = ["--data" if trial.file[0] == "--train" else trial.file[0], folder / trial.file[1]]
     told = tables("evaluate", run, *files)
     assert len(told) == 1
-    name = {"translate": "BLEU", "language": "perplexity", "answer": "f1"}.get(trial.task, "accuracy")
-    number = told[0][name]["score"] if trial.task == "translate" else told[0][name]
+    names = {"translate": "BLEU", "caption": "BLEU", "language": "perplexity", "answer": "f1", "ask": "f1"}
+    name = names.get(trial.task, "accuracy")
+    number = told[0][name]["score"] if name == "BLEU" else told[0][name]
     shown = called("evaluate", *files, run).out
     assert any(f"{value:.{digits}f}" in shown for value in (number, 100 * number) for digits in (2, 3))

@@ -11,6 +11,7 @@ from helpers import SCALINGS, padded_on_a_gpu, positions, randomised
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from manyheads.models import vision_encoder_decoder as vision
 from manyheads.models.bag import BagClassifier, BagConfig
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.birnn import BiRNN, BiRNNConfig
@@ -37,6 +38,8 @@ BERT = BertConfig(vocabulary=23, context=11, segments=3, width=12, layers=2, hea
 BERT = replace(BERT, **NO_DROPOUT)
 BAG = BagConfig(vocabulary=23, ngrams=1, hidden=13, dropout=0.0)
 VIT = ViTConfig(image_size=9, patch_size=3, channels=2, width=12, layers=2, heads=3, inner=14)
+CAPTIONER = {**vars(VIT), "positions": positions("sinusoidal"), "vocabulary": 23, "decoder_layers": 3}
+CAPTIONER = vision.VisionEncoderDecoderConfig(**CAPTIONER)
 BILSTM = BiRNNConfig(vocabulary=23, width=12, embedding_width=7, layers=2, dropout=0.0)
 NAMES = ("a", "b", "c", "d", "e")
 UNEVEN = {"heads": 5, "key_width": 6, "value_width": 3}  # heads that do not split the width
@@ -44,6 +47,12 @@ UNEVEN = {"heads": 5, "key_width": 6, "value_width": 3}  # heads that do not spl
 
 def in_one(rows: list[list[int]], fill: int) -> Tensor:
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=fill)
+
+
+def drawn(rows: list[list[int]]) -> Tensor:
+    """Images whose patches follow from a number each."""
+    shades = torch.sin(torch.arange(1, 1 + VIT.channels * VIT.patch_size**2) * torch.tensor(rows)[:, :, None])
+    return nn.functional.fold(shades.transpose(1, 2), VIT.image_size, VIT.patch_size, stride=VIT.patch_size)
 
 
 class Decoding:
@@ -76,15 +85,14 @@ class Decoding:
 class Translating(Decoding):
     """Sources, each with five ids of a target behind it, in; a vector for each next token of the target out."""
 
-    rows: ClassVar = [
-        [5, 9, 3, 1, *(0, 6, 4, 12, 15)],
-        [7, 2, 16, 11, 6, 1, *(0, 3, 3, 9, 2)],
-        [8, 1, *(0, 2, 11, 8, 5)],
-    ]
+    rows: ClassVar = [[5, 9, 3, 1, *(0, 6, 4, 12, 15)], [7, 2, 8, 4, 6, 1, *(0, 3, 3, 9, 2)], [8, 1, *(0, 2, 11, 8, 5)]]
     fills = (0,)
 
+    def source(self, rows: list[list[int]], fill: int = 0) -> tuple[Tensor, ...]:
+        return (in_one([row[:-5] for row in rows], fill),)
+
     def each(self, rows: list[list[int]], fill: int = 0) -> list[Tensor]:
-        return list(self.model(in_one([row[:-5] for row in rows], fill), torch.tensor([row[-5:] for row in rows])))
+        return list(self.model(*self.source(rows, fill), torch.tensor([row[-5:] for row in rows])))
 
     def with_padding_seen(self, rows: list[list[int]]) -> list[Tensor]:
         return self.each(rows, fill=4)
@@ -93,10 +101,8 @@ class Translating(Decoding):
         return torch.cat([torch.ones(length - 5, 5), torch.ones(5, 5).triu()]).bool()
 
     def stepping(self) -> tuple[Callable[..., Tensor], Tensor]:
-        memory, mask = self.model.encode(in_one([row[:-5] for row in self.rows], 0))
-        return lambda ids, cache=None: self.model.decode(ids, memory, mask, cache), torch.tensor(
-            [row[-5:] for row in self.rows]
-        )
+        (memory, mask), target = self.model.encode(*self.source(self.rows)), [row[-5:] for row in self.rows]
+        return lambda ids, cache=None: self.model.decode(ids, memory, mask, cache), torch.tensor(target)
 
 
 class Encoding(Decoding):
@@ -129,17 +135,27 @@ class Seeing(Encoding):
     """A number for each patch of an image in, which its pixels follow from; a vector for each patch or each row out."""
 
     rows: ClassVar = [[5, 9, 3, 8, 1, 12, 2, 0, 4], [7, 2, 16, 11, 6, 1, 13, 13, 5], [3, 12, 9, 9, 4, 6, 18, 1, 10]]
-    fills = (0,)
 
-    def each(self, rows: list[list[int]], fill: int = 0) -> list[Tensor]:
-        size, channels = VIT.patch_size, VIT.channels
-        shades = torch.sin(torch.arange(1, 1 + channels * size**2) * torch.tensor(rows)[:, :, None])
-        patches = shades.view(len(rows), VIT.grid, VIT.grid, channels, size, size)
-        pixels = patches.permute(0, 3, 1, 4, 2, 5).reshape(len(rows), channels, VIT.image_size, VIT.image_size)
-        return [each if each.dim() == 2 else each[None] for each in self.model(pixels)]
+    def each(self, rows: list[list[int]], fill: int = 0, lengths: Tensor | None = None) -> list[Tensor]:
+        return [each if each.dim() == 2 else each[None] for each in self.model(drawn(rows))]
 
-    def with_padding_seen(self, rows: list[list[int]]) -> list[Tensor]:
-        return self.each(rows)  # no image is longer than another
+
+class Captioning(Translating):
+    """Numbers for nine patches, then five ids of a caption in; a vector for each next token of the caption out."""
+
+    rows: ClassVar = [[*seen, *row[-5:]] for seen, row in zip(Seeing.rows, Translating.rows)]
+
+    def source(self, rows: list[list[int]], fill: int = 0) -> tuple[Tensor, ...]:
+        return (drawn([row[:9] for row in rows]),)
+
+
+class Questioning(Captioning):
+    """The same with the ids of a question behind the patches."""
+
+    rows: ClassVar = [[*seen, *row] for seen, row in zip(Seeing.rows, Translating.rows)]
+
+    def source(self, rows: list[list[int]], fill: int = 0) -> tuple[Tensor, ...]:
+        return *super().source(rows), in_one([row[9:-5] for row in rows], fill)
 
 
 def transformers():
@@ -200,6 +216,8 @@ CACHED: dict[str, tuple[Callable[[], nn.Module], type]] = {
         (Transformer, TRANSFORMER, transformers(), Translating),
         (GPT, GPT_2, gpts(), Decoding),
         (Llama, LLAMA, llamas(), Decoding),
+        (vision.VisionEncoderDecoder, CAPTIONER, ({}, {"activation": "relu", "decoder_layers": None}), Captioning),
+        (vision.VisionQuestionDecoder, CAPTIONER, ({}, {"epsilon": 1e-3, "heads": 1, "inner": None}), Questioning),
     )
     for change in changes
 }
@@ -214,8 +232,6 @@ CLASSIFIERS = {
     "GPT-2, number": (lambda: DecoderClassifier(GPT(GPT_2)), Encoding),
     "Llama, classifier": (lambda: DecoderClassifier(Llama(LLAMA), NAMES), Encoding),
 }
-
-
 VITS = {
     **{
         f"ViT, {each}": (lambda each=each: ViT(replace(VIT, positions=positions(each))), Seeing)
@@ -229,10 +245,7 @@ RECURRENT = {
     for change in ({"cell": "elman"}, {"cell": "gru"}, {"cell": "lstm"}, {"norm": True}, {"tied": False}, {"layers": 1})
 }
 RECURRENT_TRANSLATORS = {
-    f"RNN translator {named(change)}": (
-        lambda each=change: RNNTranslator(replace(PAIRS, **each)),
-        Translating,
-    )
+    f"RNN translator {named(change)}": (lambda each=change: RNNTranslator(replace(PAIRS, **each)), Translating)
     for change in (*({"sees": each} for each in SEEN), {"cell": "lstm"}, {"norm": True, "tied": False}, {"layers": 1})
 }
 CLASSIFIERS_RECURRENT = {"LSTM, classifier": (lambda: DecoderClassifier(RNN(LSTM), NAMES), Encoding)}

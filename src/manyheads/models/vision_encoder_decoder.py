@@ -236,7 +236,7 @@ def captioner_small() -> VisionEncoderDecoderConfig:
 
 def captioner_base() -> VisionEncoderDecoderConfig:
     """The encoder of ViT-B/16, with the decoder's blocks as wide."""
-    return VisionEncoderDecoderConfig(width=768, layers=12, decoder_layers=6, heads=12)
+    return VisionEncoderDecoderConfig(width=768, layers=12, decoder_layers=6, heads=12, inner=3072)
 
 
 PRESETS = {preset.__name__: preset for preset in (captioner_tiny, captioner_small, captioner_base)}

@@ -171,10 +171,10 @@ class ViTClassifier(nn.Module):
 
 
 SIZES = {
-    "ti": {"width": 192, "layers": 12, "heads": 3},
-    "s": {"width": 384, "layers": 12, "heads": 6},
-    "b": {"width": 768, "layers": 12, "heads": 12},
-    "l": {"width": 1024, "layers": 24, "heads": 16},
+    "ti": {"width": 192, "layers": 12, "heads": 3, "inner": 768},
+    "s": {"width": 384, "layers": 12, "heads": 6, "inner": 1536},
+    "b": {"width": 768, "layers": 12, "heads": 12, "inner": 3072},
+    "l": {"width": 1024, "layers": 24, "heads": 16, "inner": 4096},
 }
 """Tiny (Touvron et al. 2021), small, base and large."""
 vit_micro = partial(ViTConfig, image_size=64, patch_size=8, width=64, layers=6, heads=4, inner=128)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -24,24 +24,19 @@ LOOKED_AT = 20  # images whose size is that of all
 NAMED = 5  # of the files that cannot be read
 PATCHES = 7  # along a side, at least, where nobody says how large a patch is
 
-Sizes = TypeVar("Sizes")
-
-
-def refuse_sizes_of_images(asked: Asked) -> None:
-    """What follows from the images is asked for by what makes them so."""
-    for name, instead in (("image_size", "data.size"), ("channels", "data.grey")):
-        if asked.names("model", name):
-            raise ConfigError(f"model.{name} follows from the images; set {instead} instead")
-
-
-def fitted_to_images(model: Sizes, data: Any, about: Mapping[str, Any], *, free_patch: bool) -> Sizes:
+def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Asked, *, own: bool) -> Any:
     """The sizes of a model for images as large as asked for, or else as they all are, or else as the model's own are.
 
-    Where patches may be of any size they are the largest of which there are still enough.
+    Where the sizes are our `own`, and nobody says how large a patch is, it is the largest of which there are still
+    enough. What follows from the images is asked for by what makes them so.
     """
-    size = data.size or about["side"] or model.image_size  # type: ignore
-    fitted: Any = replace(model, image_size=size, channels=GREY if data.grey or about["grey"] else COLOUR)  # type: ignore
-    if free_patch:
+    size = data.size or about["side"] or model.image_size
+    fitted = replace(model, image_size=size, channels=GREY if data.grey or about["grey"] else COLOUR)
+    for name, instead in (("image_size", "data.size"), ("channels", "data.grey")):
+        found, said = getattr(fitted, name), getattr(model, name)
+        if asked.names("model", name) and found != said:
+            raise ConfigError(f"model.{name} is {said}, but follows from the images, as {found}; set {instead} instead")
+    if own and not asked.names("model", "patch_size"):
         fitted = replace(fitted, patch_size=usual_patch(size))
     refuse_uneven_patches(fitted.image_size, fitted.patch_size)
     return fitted

@@ -27,7 +27,7 @@ from manyheads.tasks.caption.data import (
 from manyheads.tasks.caption.recipe import CaptionRecipe
 from manyheads.tasks.caption.use import decode_seen, multi_bleu, seen_of
 from manyheads.tasks.card import model_card
-from manyheads.tasks.pictures import fitted_to_images, refuse_sizes_of_images
+from manyheads.tasks.pictures import fitted_to_images
 from manyheads.tasks.task import Asked, Task
 from manyheads.tasks.translate.use import mean_loss
 from manyheads.text.tokenizer import Tokenizer
@@ -73,12 +73,11 @@ class Captioning(Task):
     @classmethod
     def complete(cls, begun: Any, change: Callable[[Any], Any], asked: Asked) -> Any:
         """Size, colours and patches follow from the images."""
-        refuse_sizes_of_images(asked)
         changed = change(begun)
         with hushed():
             about = cls.found(changed).about
-        free = not asked.names("model", "patch_size") and any(begun.model == PRESETS[name]() for name in ON_LAPTOPS)
-        return replace(changed, model=fitted_to_images(changed.model, changed.data, about, free_patch=free))
+        own = any(begun.model == PRESETS[name]() for name in ON_LAPTOPS)
+        return replace(changed, model=fitted_to_images(changed.model, changed.data, about, asked, own=own))
 
     @classmethod
     def found(cls, recipe: Any) -> ImageTextSplit:
