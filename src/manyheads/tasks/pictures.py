@@ -24,6 +24,7 @@ LOOKED_AT = 20  # images whose size is that of all
 NAMED = 5  # of the files that cannot be read
 PATCHES = 7  # along a side, at least, where nobody says how large a patch is
 
+
 def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Asked, *, own: bool) -> Any:
     """The sizes of a model for images as large as asked for, or else as they all are, or else as the model's own are.
 

@@ -132,6 +132,8 @@ class Task:
     """What stands between data and the model, such as a tokenizer: it is loaded from a directory, and saved in one."""
     network: Any
     """The class of the model, or of its body, which takes the sizes alone."""
+    unit: str = "tokens"
+    """What a loss is divided by the number of, and speed is counted in."""
     metrics: tuple[str, ...]
     """What validation gives that a model can be best by."""
     from_processor: tuple[str, ...] = ("vocabulary",)

@@ -46,6 +46,8 @@ class Job(Protocol):
 
     carried: dict[str, Tensor]
     """What the loss of one batch leaves to that of the next, such as a recurrent state; nothing for most."""
+    unit: str
+    """What a loss is divided by the number of, and speed is counted in: tokens, images."""
 
     def loss(self, model: nn.Module, batch) -> Loss: ...
     def learn(self, model: nn.Module, batch, rate: float) -> tuple[Tensor, Tensor]:
@@ -98,7 +100,7 @@ class Training:
         progress, config = self.progress, self.config
         progress.conditions, self.resumed_at = self.conditions, progress.step
         self.metrics = Metrics(self.run, progress.step)
-        self.display = Display(config.steps, progress.step)
+        self.display = Display(config.steps, progress.step, self.job.unit)
         if newest:
             self.display.line(f"going on from step {progress.step}")
         self.interval = _LogInterval()
@@ -172,7 +174,9 @@ class Training:
         due = step == 1 or step % config.log_every == 0 or step == config.steps  # the first says how long it will take
         logged = due or validate or checkpoint or asked_to_stop
         if logged:
-            values, seconds = self.interval.close(learning_rate(step, config, self.width), self.resumed_at)
+            values, seconds = self.interval.close(
+                learning_rate(step, config, self.width), self.resumed_at, self.job.unit
+            )
             self.progress.seconds += seconds
             self.metrics.add("train", step, values)
             self.display.news(step, values)
@@ -280,7 +284,7 @@ class _LogInterval:
         self.norms.append(norm)
         self.tokens += tokens
 
-    def close(self, rate: float, resumed_at: int) -> tuple[dict[str, float], float]:
+    def close(self, rate: float, resumed_at: int, unit: str) -> tuple[dict[str, float], float]:
         """Means over the window, and its seconds; a loss that is not a number stops the run, with the likely cause."""
         losses, norms = torch.stack(self.losses).tolist(), torch.stack(self.norms).tolist()
         for step, loss, norm in zip(self.steps, losses, norms):
@@ -292,7 +296,7 @@ class _LogInterval:
             "loss": sum(losses) / len(losses),
             "learning_rate": rate,
             "gradient_norm": sum(norms) / len(norms),
-            "tokens_per_second": self.tokens / seconds,
+            f"{unit}_per_second": self.tokens / seconds,
         }
         return values, seconds
 

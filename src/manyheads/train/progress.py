@@ -92,8 +92,8 @@ def _step_of(line: bytes) -> float | None:
 class Display:
     """A live bar on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, total: int, done: int):
-        self.total, self.bar = total, None
+    def __init__(self, total: int, done: int, unit: str = "tokens"):
+        self.total, self.unit, self.bar = total, unit, None
         self.started, self.started_at = time.monotonic(), done
         if sys.stderr.isatty() and not is_quiet():
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -115,10 +115,8 @@ class Display:
 
     def news(self, step: int, values: dict[str, float]) -> None:
         """Loss, learning rate and speed of the last steps."""
-        self.show(
-            step,
-            f"loss {values['loss']:.3f}  lr {values['learning_rate']:.2e}  {values['tokens_per_second']:,.0f} tokens/s",
-        )
+        speed = f"{values[f'{self.unit}_per_second']:,.0f} {self.unit}/s"
+        self.show(step, f"loss {values['loss']:.3f}  lr {values['learning_rate']:.2e}  {speed}")
 
     def show(self, step: int, text: str) -> None:
         """How it stands after a step, in words."""

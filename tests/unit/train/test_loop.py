@@ -34,7 +34,7 @@ class Work:
 
     def __init__(self, at=None, scores=None, events=None):
         self.at, self.scores, self.events = at or {}, scores, events if events is not None else []
-        self.calls, self.carried = 0, {}
+        self.calls, self.carried, self.unit = 0, {}, "words"
 
     def loss(self, model, batch):
         self.calls += 1
@@ -392,7 +392,7 @@ def test_a_damaged_line_of_metrics_goes_with_a_warning_and_the_run_goes_on(tmp_p
 def test_metrics_hold_what_a_person_asks_for(tmp_path):
     training(tmp_path).fit()
     line = records(tmp_path, "train")[1]
-    assert line.keys() == {"kind", "step", "loss", "learning_rate", "gradient_norm", "tokens_per_second"}
+    assert line.keys() == {"kind", "step", "loss", "learning_rate", "gradient_norm", "words_per_second"}
     assert line["learning_rate"] == pytest.approx(0.01 * 3 / 5)
     assert 1 < line["loss"] < 10
     assert list((tmp_path / "tensorboard").iterdir())

@@ -28,6 +28,7 @@ class Answering(FineTuning):
     """From questions with marked answers to a model that answers."""
 
     Recipe = AnswerRecipe
+    unit = "windows"
     metrics = ("f1", "loss")
 
     @classmethod

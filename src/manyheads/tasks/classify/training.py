@@ -42,6 +42,7 @@ class Classification(FineTuning):
     """From labelled texts to a classifier."""
 
     Recipe = ClassifyRecipe
+    unit = "examples"
     encoders = tuple(ENCODERS)
     presets = (*presets_of(encoders), *language.PRESETS, *WORD_FAMILIES)
     from_processor = ("vocabulary", "separator", "end")

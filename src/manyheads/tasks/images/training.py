@@ -40,6 +40,7 @@ class Images(FineTuning):
     network = ViT
     family, encoders = "vit", ()
     presets = tuple(vit.PRESETS)
+    unit = "images"
     metrics = ("accuracy", "loss")
     from_processor = ()
     smoothed = True

@@ -30,6 +30,7 @@ class Similarity(FineTuning):
     """From pairs of texts to an embedder."""
 
     Recipe = SimilarityRecipe
+    unit = "pairs"
     metrics = tuple(dict.fromkeys(WITH_SCORES + WITHOUT_SCORES))
 
     @classmethod

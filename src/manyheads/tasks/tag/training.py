@@ -35,6 +35,7 @@ class Tagging(FineTuning):
     Recipe = TagRecipe
     encoders = tuple(ENCODERS)
     presets = presets_of(encoders)
+    unit = "words"
     metrics = ("f1", "accuracy", "loss")
 
     def count(self, examples: Split[TaggedSentence]) -> tuple[int, str]:

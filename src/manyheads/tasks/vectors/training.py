@@ -44,6 +44,7 @@ class WordVectorLearning(Task):
     Recipe = VectorsRecipe
     Processor = WordTokenizer
     network = WordVectorsModel
+    unit = "words"
     metrics = ("loss",)
     own_data = ("text",)
 
