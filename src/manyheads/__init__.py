@@ -7,10 +7,11 @@ A trained model is opened from its directory, a run or a checkpoint of transform
     translator = Translator.load("runs/mine")
     translator.translate(["the cat danced"])
 
-Translator, LanguageModel, Classifier, Tagger, Embedder, Filler, Answerer and WordVectors are such models, ready to use;
-look_inside and walk_through show what they do with a text; recorded_attention and heads_off are for any model.
-Transformer, GPT, Llama and Bert are the models themselves, from their …Config, and MultiHeadAttention, Cache,
-FeedForward, Rotary and the other positions what they are made of. help(manyheads.Translator) says more of each.
+Translator, LanguageModel, Classifier, Tagger, Embedder, Filler, Answerer, WordVectors and, for images, ImageClassifier,
+Captioner and ImageAnswerer are such models, ready to use; look_inside and walk_through show what they do with what
+they read; recorded_attention and heads_off are for any model. Transformer, GPT, Llama, Bert and ViT are the models
+themselves, from their …Config, and MultiHeadAttention, Cache, FeedForward, Rotary and the other positions what they are
+made of. help(manyheads.Translator) says more of each.
 """
 
 from importlib import import_module
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from manyheads.models.llama import LlamaConfig as LlamaConfig
     from manyheads.models.transformer import Transformer as Transformer
     from manyheads.models.transformer import TransformerConfig as TransformerConfig
+    from manyheads.models.vit import ViT as ViT
+    from manyheads.models.vit import ViTConfig as ViTConfig
     from manyheads.nn.attention import MultiHeadAttention as MultiHeadAttention
     from manyheads.nn.cache import Cache as Cache
     from manyheads.nn.layers import FeedForward as FeedForward
@@ -42,7 +45,10 @@ if TYPE_CHECKING:
     from manyheads.nn.positions import Rotary as Rotary
     from manyheads.nn.positions import Sinusoidal as Sinusoidal
     from manyheads.tasks.answer.use import Answerer as Answerer
+    from manyheads.tasks.ask.use import ImageAnswerer as ImageAnswerer
+    from manyheads.tasks.caption.use import Captioner as Captioner
     from manyheads.tasks.classify.use import Classifier as Classifier
+    from manyheads.tasks.images.use import ImageClassifier as ImageClassifier
     from manyheads.tasks.inside.look import look_inside as look_inside
     from manyheads.tasks.inside.walk import walk_through as walk_through
     from manyheads.tasks.language.use import LanguageModel as LanguageModel
@@ -60,6 +66,7 @@ _PLACES = {
     "manyheads.models.gpt": ("GPT", "GPTConfig"),
     "manyheads.models.llama": ("Llama", "LlamaConfig"),
     "manyheads.models.transformer": ("Transformer", "TransformerConfig"),
+    "manyheads.models.vit": ("ViT", "ViTConfig"),
     "manyheads.nn.attention": ("MultiHeadAttention",),
     "manyheads.nn.cache": ("Cache",),
     "manyheads.nn.layers": ("FeedForward", "GatedFeedForward"),
@@ -69,7 +76,10 @@ _PLACES = {
     "manyheads.look.page": ("attention_page",),
     "manyheads.look.record": ("recorded_attention",),
     "manyheads.tasks.answer.use": ("Answerer",),
+    "manyheads.tasks.ask.use": ("ImageAnswerer",),
+    "manyheads.tasks.caption.use": ("Captioner",),
     "manyheads.tasks.classify.use": ("Classifier",),
+    "manyheads.tasks.images.use": ("ImageClassifier",),
     "manyheads.tasks.language.use": ("LanguageModel",),
     "manyheads.tasks.inside.look": ("look_inside",),
     "manyheads.tasks.masked.use": ("Filler",),

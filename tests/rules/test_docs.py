@@ -8,20 +8,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TASKS = (
-    "translate",
-    "language",
-    "masked",
-    "classify",
-    "tag",
-    "similarity",
-    "answer",
-    "vectors",
-    "look",
-    "walk",
-    "align",
-    "commands",
-)
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 
 
@@ -56,8 +42,8 @@ def test_every_option_in_the_docs_exists():
         names = command.list_commands(None) if hasattr(command, "list_commands") else ()
         groups += [command.get_command(None, name) for name in names]
         known |= {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    pages = [path for path in (ROOT / "docs" / f"{task}.md" for task in (*TASKS, "commands")) if path.exists()]
-    assert len(pages) > 1
+    pages = [path for path in ROOT.glob("docs/*.md") if path.name not in ("results.md", "tour.md")]
+    assert len(pages) > 10
     for page in (ROOT / "README.md", *pages):
         lines = page.read_text(encoding="utf-8").splitlines()
         used = {

@@ -25,8 +25,9 @@ _short.maxstring = _short.maxother = 60
 
 
 def in_order(config: Any) -> list[Field[Any]]:
-    """The fields of a dataclass as a person reads them: those that many share stand behind its own."""
-    return sorted(fields(config), key=lambda each: each.metadata.get("shared", False))
+    """The fields of a dataclass as a person reads them: those that it shares with others stand behind its own."""
+    own = (config if isinstance(config, type) else type(config)).__annotations__
+    return sorted(fields(config), key=lambda each: each.name not in own)
 
 
 def updated(config: Config, table: dict[str, Any], where: str = "") -> Config:

@@ -24,8 +24,6 @@ from manyheads.train.checkpoint import Checkpoints, Progress
 from manyheads.train.length import fitted, in_proportion, tell_length
 from manyheads.train.loop import Training
 
-MAY_DIFFER = ("dropout", "attention_dropout", "inner_dropout")  # of a pre-trained model's sizes
-
 
 def resolve(
     name: str,
@@ -52,7 +50,7 @@ def resolve(
     asked = Asked(preset, table, flags, assignments, pre_trained)
     begun = task.begin(asked)
     if pre_trained:
-        _refuse_other_sizes(begun, change(begun), pre_trained)
+        _refuse_other_sizes(begun, change(begun), pre_trained, task.may_differ)
     return _with_steps(task.complete(begun, change, asked), asked)
 
 
@@ -210,8 +208,10 @@ def _pre_trained(
     return assigned(named, [each.removeprefix(f"{section}.") for each in mine]).model
 
 
-def _refuse_other_sizes(found: Any, asked: Any, path: str) -> None:
+def _refuse_other_sizes(found: Any, asked: Any, path: str, may_differ: tuple[str, ...]) -> None:
+    free = {name: getattr(found.model, name) for name in may_differ if hasattr(asked.model, name)}
+    asked = replace(asked, model=replace(asked.model, **free))  # and with them what follows from them
     before, after = ({"family": getattr(each, "family", None), **asdict(each.model)} for each in (found, asked))
-    changed = [name for name in before if before[name] != after.get(name) and name not in MAY_DIFFER]
+    changed = [name for name in before if before[name] != after.get(name)]
     if changed:
         raise ConfigError(f"model.{changed[0]} of {path} is {before[changed[0]]} and cannot change; leave it away")

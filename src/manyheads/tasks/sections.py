@@ -1,6 +1,6 @@
 """What sections of several tasks' recipes share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from manyheads.core.errors import ConfigError
@@ -15,9 +15,9 @@ File = Annotated[str | None, "FILE"]
 class EmbeddingData:
     """What the embedding of tokens begins with, in every task's data."""
 
-    vectors: File = field(default=None, metadata={"shared": True})
+    vectors: File = None
     """What the model's embedding begins with: word vectors in a file of word2vec or GloVe, plain, .gz or .xz."""
-    freeze_vectors: bool = field(default=False, metadata={"shared": True})
+    freeze_vectors: bool = False
     """Whether the embedding, with the rows of words that are not in `vectors`, stays as it began."""
 
     def __post_init__(self):

@@ -138,6 +138,8 @@ class Task:
     """What validation gives that a model can be best by."""
     from_processor: tuple[str, ...] = ("vocabulary",)
     """Fields of the model's sizes that follow from the processor."""
+    may_differ: ClassVar[tuple[str, ...]] = ("dropout", "attention_dropout", "inner_dropout")
+    """Fields of a pre-trained model's sizes that may be others when it is fine-tuned."""
 
     # For tasks with a preset for one's own data and a sample for those who have none.
     presets: ClassVar[Collection[str]] = ()

@@ -1,6 +1,7 @@
 """Images with texts: found in files or in the sample, laid down as pixels and ids."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -56,13 +57,16 @@ def captions_of_shapes(part: str) -> ImageTexts:
 
 def read_files(files: Files, names: tuple[str, ...]) -> ImageTexts:
     """The lines of all files; `names` are their columns behind the path, for a person."""
-    images: dict[Path, int] = {}
+    images: dict[str, Path] = {}
     rows: list[tuple[int, *tuple[str, ...]]] = []
     for file in files:
         found = read_image_texts(Path(file), names)
-        numbers = [images.setdefault(image, len(images)) for image in found.images]
-        rows += [(numbers[image], *texts) for image, *texts in found.rows]
-    return ImageTexts(list(images), rows)
+        places = [os.path.realpath(image) for image in found.images]  # two files may name one image in two ways
+        for place, image in zip(places, found.images):
+            images.setdefault(place, image)
+        numbers = {place: number for number, place in enumerate(images)}
+        rows += [(numbers[places[image]], *texts) for image, *texts in found.rows]
+    return ImageTexts(list(images.values()), rows)
 
 
 def read_all(

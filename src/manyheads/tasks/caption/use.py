@@ -154,8 +154,8 @@ class ImageWriter(Predictor):
             row, says = tokenizer.encode([written])[0], written
             refuse_long(written, row, LONGEST)
         before = [config.start, *row[:-1]]
-        picture = Picture(np.broadcast_to(pixels, (*pixels.shape[:2], 3)), config.grid)
         words = tokenizer.pieces(seen[1][0].tolist()) if questions else []
+        picture = Picture(np.broadcast_to(pixels, (*pixels.shape[:2], 3)), config.grid, before=len(words))
 
         def run() -> Tensor:
             return model(*seen, one_row(model, before))

@@ -43,6 +43,7 @@ class Images(FineTuning):
     unit = "images"
     metrics = ("accuracy", "loss")
     from_processor = ()
+    may_differ = (*FineTuning.may_differ, "image_size")
     smoothed = True
 
     @classmethod
@@ -78,6 +79,8 @@ class Images(FineTuning):
             about = read_all(changed.data, changed.train.seed).about
         data, own = changed.data, _own(begun.model)
         if asked.pre_trained:  # it reads what it has learned to read
+            if data.grey and begun.model.channels == COLOUR:
+                raise ConfigError(f"{asked.pre_trained} reads colours, but data.grey is true; leave it away")
             data, about, own = replace(data, grey=False), {"side": None, "grey": begun.model.channels == GREY}, False
         model = fitted_to_images(changed.model, data, about, asked, own=own)
         augment = changed.augment

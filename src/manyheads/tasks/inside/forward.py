@@ -24,6 +24,8 @@ class Picture:
     """[side, side, 3], uint8."""
     grid: int
     """Patches along a side."""
+    before: int = 0
+    """Tokens that are read before it, such as the words of a question."""
 
     @property
     def tokens(self) -> list[str]:
@@ -33,13 +35,13 @@ class Picture:
     def token_of(self, patch: str | None) -> int:
         """The number of the token for a patch that is written row,column; none: what stands for the whole."""
         if patch is None:
-            return 0
+            return self.before
         row, comma, column = (part.strip() for part in patch.partition(","))
         if not (comma and row.isdecimal() and column.isdecimal() and max(int(row), int(column)) < self.grid):
             raise ConfigError(
                 f"there is no patch {patch}; write its row and its column, from 0,0 to {self.grid - 1},{self.grid - 1}"
             )
-        return 1 + int(row) * self.grid + int(column)
+        return self.before + 1 + int(row) * self.grid + int(column)
 
 
 @dataclass(frozen=True)

@@ -39,5 +39,5 @@ def over_image(view: View, seen: Picture, show: str, title: str, patch: str | No
         if len(panels) > 1:
             panels = {"mean": view.present(-1).mean(axis=0)[token], **panels}
     title = f"{title}, from {'the classification token' if patch is None else f'patch {patch}'}"
-    pointed = token - 1 if token else None
+    pointed = None if patch is None else token - seen.before - 1
     return image_overlays(seen.pixels, seen.grid, panels, title=title, across=across, pointed=pointed)
