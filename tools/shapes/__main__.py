@@ -43,8 +43,11 @@ def write() -> None:
         print(f"{file}: {file.stat().st_size:,} bytes")
 
 
-def unpack(folder: Path, parts: Iterable[str] = PARTS) -> None:
-    """Writes the sample as a user would have it: a folder of PNG files for each part, and tables beside them."""
+def unpack(folder: Path, parts: Iterable[str] = PARTS, *, blank: bool = False) -> None:
+    """Writes the sample as a user would have it: a folder of PNG files for each part, and tables beside them.
+
+    Of `blank` pictures nothing can be seen: what is learned of them shows how far the texts alone go.
+    """
     from PIL import Image
 
     for part in parts:
@@ -52,7 +55,7 @@ def unpack(folder: Path, parts: Iterable[str] = PARTS) -> None:
         names = [f"{part}/{number:05d}.png" for number in range(1, len(sample.pictures) + 1)]
         (folder / part).mkdir(parents=True, exist_ok=True)
         for name, each in zip(names, sample.pictures):
-            Image.fromarray(each).save(folder / name)
+            Image.fromarray(np.full_like(each, 128) if blank else each).save(folder / name)
         captions = [
             f"{name}\t{sentence}\n" for name, all_of_it in zip(names, sample.captions) for sentence in all_of_it
         ]
@@ -64,5 +67,6 @@ def unpack(folder: Path, parts: Iterable[str] = PARTS) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.shapes", description=__doc__)
     parser.add_argument("--out", type=Path, help="a folder for the sample as PNG files with tables of their texts")
-    folder = parser.parse_args().out
-    unpack(folder) if folder else write()
+    parser.add_argument("--blank", action="store_true", help="with all pictures in one grey")
+    given = parser.parse_args()
+    unpack(given.out, blank=given.blank) if given.out else write()

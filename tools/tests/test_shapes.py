@@ -358,3 +358,13 @@ def test_as_files_it_is_pictures_and_tables(tmp_path, sample):
         assert image.shape == (SIDE, SIDE, 3)
         assert tuple(sentence for path, sentence in rows if path == name) == sentences
     assert [(names.index(name), question, answer) for name, question, answer in asked] == sample["seen"].questions
+
+
+def test_of_blank_pictures_there_are_the_texts_alone(tmp_path, sample):
+    unpack(tmp_path / "seen", ["seen"])
+    unpack(tmp_path / "blank", ["seen"], blank=True)
+    for table in ("captions-seen.tsv", "questions-seen.tsv"):
+        assert (tmp_path / "blank" / table).read_bytes() == (tmp_path / "seen" / table).read_bytes()
+    shown = [np.asarray(read_image(path)) for path in sorted((tmp_path / "blank" / "seen").iterdir())]
+    assert len(shown) == len(sample["seen"].pictures) and {each.shape for each in shown} == {(SIDE, SIDE, 3)}
+    assert {shade for each in shown for shade in np.unique(each).tolist()} == {128}

@@ -1,7 +1,7 @@
 """`manyheads evaluate MODEL …`"""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -27,9 +27,11 @@ def evaluate(model: Model, *, as_json: Json = False, device: Device = "auto", **
 
 
 def command() -> Any:
-    """With the flags of all tasks; one that several have is described by the first."""
+    """With the flags of all tasks; one that several have says what it is for each."""
     flags: dict[str, Any] = {}
     for kind in evaluations().values():
         for flag in flags_of(kind):
-            flags.setdefault(flag.name, flag)
+            option, other = (get_args(each.annotation)[1] for each in (flags.setdefault(flag.name, flag), flag))
+            if other.help not in option.help:
+                option.help += f" {other.help}"
     return flagged(evaluate, flags.values())

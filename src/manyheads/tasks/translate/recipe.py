@@ -101,7 +101,7 @@ class Evaluation:
     alpha: float = 0.6
     """Length penalty; 0 is none."""
     out: str | None = None
-    """Save the translations here, one a line."""
+    """Save what is written here, one text a line."""
 
     def __post_init__(self):
         if self.out:
