@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import NAMES, VITS, assert_equal_models, opened_by_them, ours_of, saved, theirs_of, transformers
-from helpers import changed, config_of, randomised, rewritten
+from helpers import changed, config_of, randomised, rewritten, unsealed
 from PIL import Image
 from safetensors.torch import load_file
 from torch.testing import assert_close
@@ -203,14 +203,45 @@ def test_directories_of_other_models_are_told_by_what_they_are(tmp_path):
     ):
         with pytest.raises(CheckpointError, match=said):
             use.load(directory)
-    theirs = randomised(transformers.ViTForMaskedImageModeling(theirs_of("ViTModel", encoder_stride=5).config))
-    theirs.save_pretrained(tmp_path / "masked")
-    ImageProcessor.of(15, 3).save(tmp_path / "masked")
-    with pytest.raises(CheckpointError, match="this ViT is a ViTForMaskedImageModeling; known are ViTModel"):
-        load_model(tmp_path / "masked")
+    changed(body, architectures=["ViTForSomethingElse"])
+    with pytest.raises(CheckpointError, match="this ViT is a ViTForSomethingElse; known are ViTModel"):
+        load_model(body)
     (vit / FILE).unlink()
     with pytest.raises(CheckpointError, match=rf"has no {FILE}, which says how images are read; copy it there"):
         load_model(vit)
+
+
+def test_what_was_pre_trained_by_hidden_patches_is_the_encoder_in_it(tmp_path):
+    theirs = randomised(transformers.ViTForMaskedImageModeling(theirs_of("ViTModel", encoder_stride=5).config))
+    theirs.save_pretrained(tmp_path)
+    ImageProcessor.of(15, 3).save(tmp_path)
+    ours, _ = load_model(unsealed(tmp_path), kinds=(ViT,))
+    pixels = torch.randn(2, 3, 15, 15)
+    with torch.no_grad():
+        assert_close(ours(pixels), theirs.vit(pixels).last_hidden_state, atol=1e-4, rtol=0)
+
+
+def test_a_pooler_that_a_classifier_does_not_read_may_be_any(tmp_path):
+    theirs = theirs_of("ViTForImageClassification", pooler_act="relu", pooler_output_size=7)
+    assert_equal_models(load_model(saved(tmp_path / "classifier", theirs))[0], theirs)
+    with pytest.raises(CheckpointError, match="pooler_act"):
+        load_model(saved(tmp_path / "body", theirs_of("ViTModel", pooler_act="relu")))
+
+
+@pytest.mark.parametrize(
+    ("said", "gives"),
+    [
+        ({"num_labels": 3, "problem_type": "multi_label_classification"}, "several labels at once"),
+        ({"num_labels": 3, "problem_type": "regression"}, "numbers"),
+        ({"num_labels": 1}, "numbers"),
+    ],
+)
+def test_what_gives_an_image_no_label_of_several_is_refused(tmp_path, said, gives):
+    directory = saved(tmp_path, theirs_of("ViTForImageClassification", **said))
+    with pytest.raises(CheckpointError, match=f"this ViT gives an image {gives}; only one label out of two or more"):
+        ImageClassifier.load(directory)
+    several = theirs_of("ViTForImageClassification", num_labels=3, problem_type="single_label_classification")
+    assert len(ImageClassifier.load(saved(tmp_path / "one", several)).names) == 3
 
 
 def test_a_config_that_names_no_architecture_is_that_of_an_encoder(tmp_path):

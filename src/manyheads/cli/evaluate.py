@@ -1,11 +1,11 @@
 """`manyheads evaluate MODEL …`"""
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Device, Json, flagged, flags_of, holding_vectors, set_only
+from manyheads.cli.flags import Device, Json, flagged, holding_vectors, merged_flags, set_only
 from manyheads.cli.lines import print_json
 from manyheads.tasks.task import evaluations
 
@@ -27,11 +27,5 @@ def evaluate(model: Model, *, as_json: Json = False, device: Device = "auto", **
 
 
 def command() -> Any:
-    """With the flags of all tasks; one that several have says what it is for each."""
-    flags: dict[str, Any] = {}
-    for kind in evaluations().values():
-        for flag in flags_of(kind):
-            option, other = (get_args(each.annotation)[1] for each in (flags.setdefault(flag.name, flag), flag))
-            if other.help not in option.help:
-                option.help += f" {other.help}"
-    return flagged(evaluate, flags.values())
+    """With the flags of all tasks."""
+    return flagged(evaluate, merged_flags(evaluations().values()))

@@ -82,6 +82,16 @@ def flags_of(config: type, *, files: bool = False, only: Collection[str] = ()) -
         yield _flag(field.name, annotation, None)
 
 
+def merged_flags(configs: Iterable[type], *, files: bool = False) -> Iterable[inspect.Parameter]:
+    """A flag for each field of any of them; one that several have says what it is for each."""
+    flags: dict[str, inspect.Parameter] = {}
+    for flag in (each for config in configs for each in flags_of(config, files=files)):
+        option, other = (typing.get_args(each.annotation)[1] for each in (flags.setdefault(flag.name, flag), flag))
+        if other.help not in option.help:
+            option.help += f" {other.help}"
+    return flags.values()
+
+
 def _with_flags(text: str, names: Collection[str]) -> str:
     """What stands under a field, for who types flags: other fields by the names of theirs."""
     return re.sub(r"`(\w+)`", lambda found: flag_named(found[1]) if found[1] in names else found[0], text)

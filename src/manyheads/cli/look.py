@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manyheads.cli.flags import Device, flagged, flags_of, holding_vectors, set_only
+from manyheads.cli.flags import Device, flagged, holding_vectors, merged_flags, set_only
 from manyheads.cli.lines import print_wide, refuse_other_text
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable, write_result
@@ -98,6 +98,8 @@ def look(
         if show in ("lens", "norms"):
             chosen |= {"--attention": attention if show == "lens" else None}
             _refuse(chosen, f"has no part in --show {show}; leave it away")
+        if show not in ("attention", "heads", "rollout"):
+            _refuse({"--patch": patch}, f"has no part in --show {show}; leave it away")
         if show == "alignment":
             _refuse({"--attention": attention}, "has no part in --show alignment, which is of the cross-attention")
         if show in ("hidden", "gates"):
@@ -105,11 +107,9 @@ def look(
             _refuse({"--out": out}, f"is a page of attention; --show {show} goes with --png, --svg and --json")
         elif show != "attention":
             _refuse({"--out": out, "--json": as_json}, "has all that there is to show; leave --show away")
-        elif not (png or svg):
-            _refuse(
-                {"--attention": attention, "--patch": patch},
-                "says what a figure is of; ask for one with --png or --svg",
-            )
+        if not (png or svg):
+            of_figure = {"--attention": attention if show == "attention" else None, "--patch": patch}
+            _refuse(of_figure, "says what a figure is of; ask for one with --png or --svg")
     if positions is not None:
         _positions(positions, model, files)
     elif model is None:
@@ -117,7 +117,7 @@ def look(
     elif importance:
         _importance(model, by, given, files, device)
     elif first is None:
-        raise ConfigError(f"there is no text to look at; give one behind {model}, in quotes")
+        raise ConfigError(f"there is nothing to look at; give a text behind {model}, in quotes, or an image's file")
     else:
         options: dict[str, Any] = {"tokens": tokens, "layer": layer, "head": head, "device": device}
         _text(model, first, second, options, show, attention, patch, files)
@@ -125,8 +125,7 @@ def look(
 
 def command() -> Any:
     """With a flag for each kind of files that a model's heads can be ranked on."""
-    flags = [flag for kind in evaluations().values() for flag in flags_of(kind, files=True)]
-    return flagged(look, {flag.name: flag for flag in flags}.values())
+    return flagged(look, merged_flags(evaluations().values(), files=True))
 
 
 def _checked(files: dict[str, Path | None]) -> dict[str, Path | None]:
@@ -158,13 +157,15 @@ def _text(
     from manyheads.tasks.inside.look import look_inside, picture, tables
 
     inside = look_inside(model, text, second, **options)
-    shown = tables(inside, show, attention)  # before anything is written: it may not be there
+    # Before anything is written: it may not be there.
+    shown = tables(inside, show, attention)
+    drawn: Any = picture(inside, show, attention, patch) if files[".png"] or files[".svg"] else None
     print(inside.text)
     for grid in shown:
         _print(grid)
     if files[".html"]:
         inside.page().save(files[".html"])
-    _write(files, lambda path: save_figure(picture(inside, show, attention, patch), path), inside.arrays)
+    _write(files, lambda path: save_figure(drawn, path), inside.arrays)
 
 
 def _importance(model: Path, by: str | None, data: dict[str, Any], files: dict, device: str) -> None:

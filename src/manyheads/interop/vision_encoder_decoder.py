@@ -17,8 +17,8 @@ from manyheads.interop import config_json
 from manyheads.interop.foreign import Foreign
 from manyheads.interop.marian import ACTIVATIONS, PARTS, halves, reordered
 from manyheads.interop.schema import check_types, needed, our_fields, types_of
-from manyheads.interop.vit import body_views, refuse_other_images
-from manyheads.interop.weights import read_into, views_by_parts, write_json
+from manyheads.interop.vit import IN_MEMORY, body_views, refuse_cut_patches, refuse_other_images
+from manyheads.interop.weights import Renamed, read_into, views_by_parts, write_json
 from manyheads.models.vision_encoder_decoder import (
     VisionEncoderDecoder,
     VisionEncoderDecoderConfig,
@@ -37,7 +37,7 @@ _MEMORY = re.compile(r"encoder_attn\.[kv]_proj\.weight$")
 _HARMLESS = re.compile(
     r"decoder\.lm_head\.weight|decoder\.model\.decoder\.embed_positions\.weight|encoder\.pooler\.dense\.(weight|bias)"
 )
-_SHARED = ("width", "heads", "inner", "activation", "dropout", "attention_dropout")  # by both sides of ours
+_SHARED = ("width", "heads", "inner", "activation")  # by both sides of ours, besides what is for training alone
 
 
 class VisionEncoderDecoderNames(Foreign):
@@ -94,12 +94,13 @@ class VisionEncoderDecoderNames(Foreign):
         if not decoder.get("scale_embedding"):
             raise CheckpointError("its decoder does not scale embeddings (scale_embedding); only one that does is read")
         seen = config_json.read_fields(_ENCODER, encoder)
-        start = table.get("decoder_start_token_id", decoder.get("decoder_start_token_id"))
+        start = table.get("decoder_start_token_id")
+        start = decoder.get("decoder_start_token_id") if start is None else start
         written = config_json.read_fields(_DECODER, {**decoder, "decoder_start_token_id": start})
         seen["activation"] = config_json.read_activation(seen["activation"])
         written["activation"] = config_json.read_activation(written["activation"], ACTIVATIONS, {"silu": "silu"})
         for name in _SHARED:
-            if seen[name] != written[name] and name not in ("dropout", "attention_dropout"):
+            if seen[name] != written[name]:
                 both = f"{name} of its encoder is {seen[name]}, of its decoder {written[name]}"
                 raise CheckpointError(f"{both}; only a model with the same in both can be opened")
         ours = {**seen, **written, "positions": PositionsConfig(length=written["positions"])}
@@ -119,6 +120,7 @@ class VisionEncoderDecoderNames(Foreign):
     ) -> VisionEncoderDecoder:
         config_json.refuse_more_tokens(processor, config)
         refuse_other_images(processor.images, config)
+        refuse_cut_patches(config)
         return self.kind(table)(config)
 
     def finish(
@@ -150,7 +152,7 @@ class VisionEncoderDecoderNames(Foreign):
 
     def read_tensors(self, model: VisionEncoderDecoder, theirs: Mapping[str, Tensor]) -> None:
         own, interleaved = self.views(model), halves(model.config.width).argsort()
-        read_into(own, theirs, "a captioner", _HARMLESS)
+        read_into(own, Renamed(theirs, IN_MEMORY), "a captioner", _HARMLESS)
         for name, view in own.items():
             view.copy_(_reordered(name, view, interleaved))
 

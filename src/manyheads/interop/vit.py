@@ -17,11 +17,12 @@ from manyheads.models.vit import ViT, ViTClassifier, ViTConfig
 from manyheads.nn.positions import PositionsConfig
 
 ARCHITECTURES = {"ViTModel": ViT, "ViTForImageClassification": ViTClassifier}
+_READ_TOO = {**ARCHITECTURES, "ViTForMaskedImageModeling": ViT}  # as the encoder that it is
 _PREFIX = "vit."
 _NAMES = config_json.NAMES["vit"]
 # What its modules are called since version 5, whose files keep the older names.
-_IN_MEMORY = {
-    r"^(vit\.)?layers\.": r"\1encoder.layer.",
+IN_MEMORY = {
+    r"^((vit|encoder)\.)?layers\.": r"\1encoder.layer.",
     r"attention\.q_proj": "attention.attention.query",
     r"attention\.k_proj": "attention.attention.key",
     r"attention\.v_proj": "attention.attention.value",
@@ -29,7 +30,8 @@ _IN_MEMORY = {
     r"mlp\.fc1": "intermediate.dense",
     r"mlp\.fc2": "output.dense",
 }
-_POOLER = re.compile(r"(vit\.)?pooler\.dense\.(weight|bias)")
+_MASKING = r"(vit\.)?embeddings\.mask_token|decoder\.0\.(weight|bias)"  # of pre-training by hidden patches
+_UNREAD = {ViT: re.compile(_MASKING), ViTClassifier: re.compile(rf"(vit\.)?pooler\.dense\.(weight|bias)|{_MASKING}")}
 
 
 class ViTNames(Foreign):
@@ -45,7 +47,7 @@ class ViTNames(Foreign):
 
     def kind(self, table: dict[str, Any]) -> type:
         named = config_json.architectures(table) or ["ViTModel"]
-        found = next((ARCHITECTURES[name] for name in named if name in ARCHITECTURES), None)
+        found = next((_READ_TOO[name] for name in named if name in _READ_TOO), None)
         if found is None:
             raise CheckpointError(f"this ViT is a {', '.join(named)}; known are {', '.join(ARCHITECTURES)}")
         return found
@@ -57,9 +59,10 @@ class ViTNames(Foreign):
         return {**table, "encoder_stride": config.patch_size, "dtype": "float32"}
 
     def read_config(self, table: dict[str, Any]) -> ViTConfig:
-        config_json.refuse(table, "this ViT", qkv_bias=True, pooler_act="tanh")
+        config_json.refuse(table, "this ViT", qkv_bias=True)
         ours = config_json.read_fields(_NAMES["config"], table)
-        config_json.refuse(table, "this ViT", pooler_output_size=ours["width"])
+        if self.kind(table) is ViT:
+            config_json.refuse(table, "this ViT", pooler_act="tanh", pooler_output_size=ours["width"])
         ours["activation"] = config_json.read_activation(ours["activation"])
         ours["inner"] = None if ours["inner"] == 4 * ours["width"] else ours["inner"]
         return ViTConfig(**ours)
@@ -71,8 +74,16 @@ class ViTNames(Foreign):
         refuse_cut_patches(config)
         pooled = any(name.endswith(("pooler.dense.weight", "pooler.weight")) for name in weights)
         if self.kind(table) is ViTClassifier:
-            return ViTClassifier(ViT(config), config_json.names_of(table))
+            return ViTClassifier(ViT(config), self._labels(table))
         return ViT(config, pooler=pooled)
+
+    def _labels(self, table: dict[str, Any]) -> tuple[str, ...]:
+        names, problem = config_json.names_of(table), table.get("problem_type")
+        if problem in ("multi_label_classification", "regression") or len(names) == 1:
+            several = problem == "multi_label_classification"
+            gives = "several labels at once" if several else "numbers"
+            raise CheckpointError(f"this ViT gives an image {gives}; only one label out of two or more is known")
+        return names
 
     def finish(self, directory: Path, table: dict[str, Any], model: Any, processor: ImageProcessor) -> dict[str, Any]:
         architecture = next(name for name, found in ARCHITECTURES.items() if found is type(model))
@@ -88,11 +99,10 @@ class ViTNames(Foreign):
         return {**{_PREFIX + name: view for name, view in views.items()}, **head}
 
     def read_tensors(self, model: Any, theirs: Mapping[str, Tensor]) -> None:
-        theirs, own = Renamed(theirs, _IN_MEMORY), self.views(model)
+        theirs, own = Renamed(theirs, IN_MEMORY), self.views(model)
         if isinstance(model, ViT) and any(name.startswith(_PREFIX) for name in theirs):
             own = {_PREFIX + name: view for name, view in own.items()}
-        unread = None if isinstance(model, ViT) else _POOLER  # which a classifier does not read
-        read_into(own, theirs, "a ViT", unread)
+        read_into(own, theirs, "a ViT", _UNREAD[type(model)])
 
 
 def body_views(body: nn.Module) -> dict[str, Tensor]:
@@ -107,9 +117,7 @@ def body_views(body: nn.Module) -> dict[str, Tensor]:
 
 def refuse_other_images(processor: ImageProcessor, config: Any) -> None:
     """What makes the images must make such as the model reads."""
-    made, read = (
-        (each[0], each[1]) for each in ((processor.size, processor.channels), (config.image_size, config.channels))
-    )
+    made, read = (processor.size, processor.channels), (config.image_size, config.channels)
     if made != read:
         raise CheckpointError(
             f"its preprocessor_config.json makes images of {made[0]} pixels in {made[1]} colours, but its config.json "
@@ -117,7 +125,7 @@ def refuse_other_images(processor: ImageProcessor, config: Any) -> None:
         )
 
 
-def refuse_cut_patches(config: ViTConfig) -> None:
+def refuse_cut_patches(config: Any) -> None:
     """Patches must cover an image, and nothing beside it."""
     if config.image_size % config.patch_size:
         raise CheckpointError(

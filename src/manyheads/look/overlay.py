@@ -1,5 +1,6 @@
 """Weights of patches over the image that they are of."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +21,11 @@ STRONGEST = 0.85  # how much of the image the brightest patch hides
 
 def numbered(words: Sequence[str]) -> list[str]:
     """Words that are told apart: one that comes again has its number behind it."""
-    seen: dict[str, int] = {}
-    found: list[str] = []
+    found: dict[str, None] = {}
     for word in words:
-        seen[word] = seen.get(word, 0) + 1
-        found.append(word if seen[word] == 1 else f"{word} ({seen[word]})")
-    return found
+        again = (f"{word} ({number})" for number in itertools.count(2))
+        found[word if word not in found else next(each for each in again if each not in found)] = None
+    return list(found)
 
 
 @drawing()
@@ -81,7 +81,7 @@ def image_overlays(
 
 
 def _as_colour(image: np.ndarray) -> np.ndarray:
-    """[side, side, 3] from 0 to 1, at least so large that a patch's frame is thin beside it."""
+    """[side, side, 3] from 0 to 1."""
     return np.asarray(image, dtype=np.float32) / 255
 
 

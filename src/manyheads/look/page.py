@@ -92,7 +92,7 @@ def build_page(
     room = LARGEST_PAGE - 1_000_000 - len(panels) - (len(picture["source"]) if picture else 0)
     levels, blocks = _packed(views, room)
     data = {
-        "views": [_described(view, picture) for view in views],
+        "views": [_described(view, views[0].columns if picture else None) for view in views],
         "sections": [name for name, _ in sections],
         "picture": picture,
         "levels": levels,
@@ -133,15 +133,14 @@ def _refuse(view: View) -> None:
         )
 
 
-def _described(view: View, picture: dict[str, Any] | None) -> dict[str, Any]:
-    """All of a view but its weights."""
-    tokens = picture and picture["special"] + picture["rows"] * picture["columns"]
+def _described(view: View, of_image: Sequence[str] | None) -> dict[str, Any]:
+    """All of a view but its weights; `of_image` are the tokens that lie on an image, if there is one."""
     return {
         **{name: getattr(view, name) for name in ("kind", "title", "rows", "columns", "layers", "heads")},
         "removed": np.argwhere(view.weights.max(axis=(2, 3)) <= 0).tolist(),  # places of layers and heads
         "rollout": view.kind.endswith(" rollout"),
-        "rowsArePatches": len(view.rows) == tokens,
-        "columnsArePatches": len(view.columns) == tokens,
+        "rowsArePatches": view.rows == of_image,
+        "columnsArePatches": view.columns == of_image,
     }
 
 

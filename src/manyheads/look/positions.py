@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from manyheads.core.errors import ConfigError
+from manyheads.nn.patches import Sinusoidal2D
 from manyheads.nn.positions import (
     KINDS,
     SCALINGS,
@@ -127,7 +128,7 @@ def name_of(module: Positions) -> str:
     if isinstance(module, Rotary) and module.scaling != "none":
         return module.scaling
     kinds = {Sinusoidal: "sinusoidal", Learned: "learned", Relative: "relative", Buckets: "buckets", Rotary: "rotary"}
-    return {**kinds, Alibi: "alibi"}.get(type(module), "none")
+    return {**kinds, Alibi: "alibi", Sinusoidal2D: "sinusoidal"}.get(type(module), "none")
 
 
 @torch.no_grad()
@@ -138,6 +139,8 @@ def study_of(module: Positions, *, positions: int, width: int, trained: bool = T
     match module:
         case Sinusoidal():
             title, panels = "sinusoidal: added to the embeddings", _sinusoidal(module, positions, width)
+        case Sinusoidal2D():
+            title, panels = "sinusoidal in two directions: added to the patches", _of_patches(module, positions, width)
         case Learned():
             title, panels = "learned: added to the embeddings", _learned(module, positions)
         case Rotary():
@@ -160,6 +163,15 @@ def _sinusoidal(module: Sinusoidal, positions: int, width: int) -> tuple[Panel, 
         "wavelengths", "wavelengths", {"": wavelengths_W}, "dimension", "positions in a turn", logarithmic=True
     )
     return _encoding(encoding_TW), _cosines(encoding_TW), curves
+
+
+def _of_patches(module: Sinusoidal2D, positions: int, width: int) -> tuple[Panel, ...]:
+    encoding_TW = module.add(torch.zeros(1, 1 + module.count, width), 0)[0, :positions].double().numpy()
+    return (
+        _encoding(encoding_TW),
+        _cosines(encoding_TW),
+        Note("of the classification token,\nand of the patches row by row"),
+    )
 
 
 def _learned(module: Learned, positions: int) -> tuple[Panel, ...]:

@@ -199,7 +199,7 @@ class VisionEncoderDecoder(nn.Module):
         return Cache(capacity, beams)
 
     def reset(self) -> None:
-        """Xavier-uniform for matrices between embeddings (Glorot and Bengio 2010), as both papers."""
+        """Xavier-uniform for matrices between embeddings (Glorot and Bengio 2010); queries, keys and values are one."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)

@@ -140,7 +140,7 @@ class ViT(nn.Module):
         return torch.tanh(self.pooler(states[:, 0]))
 
     def reset(self) -> None:
-        """Xavier-uniform for all matrices (Glorot and Bengio 2010), as published."""
+        """Xavier-uniform for all matrices (Glorot and Bengio 2010); queries, keys and values are one."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -178,7 +178,7 @@ SIZES = {
 }
 """Tiny (Touvron et al. 2021), small, base and large."""
 vit_micro = partial(ViTConfig, image_size=64, patch_size=8, width=64, layers=6, heads=4, inner=128)
-"""For pictures as small as handwritten digits: 206 thousand parameters."""
+"""For pictures as small as handwritten digits: 0.2 million parameters."""
 vit_mini = partial(ViTConfig, image_size=64, patch_size=8, width=128, layers=6, heads=4, inner=256)
 """For small pictures in colour: 0.8 million parameters."""
 PRESETS = {

@@ -41,12 +41,10 @@ class Patches(nn.Module):
 
 
 class Sinusoidal2D(Positions):
-    """Sines and cosines of a patch's row in one half of the width, of its column in the other; none for what is before.
+    """Sines and cosines of a patch's row in one half of the width, of its column in the other, as Chen et al. (2021)
+    have them; none for what is before."""
 
-    The four quarters are those of Chen et al. (2021), whose sizes are as published.
-    """
-
-    def __init__(self, width: int, grid: int, scale: float = 1.0):
+    def __init__(self, width: int, grid: int, base: float = 10_000.0, amplitude: float = 1.0):
         super().__init__()
         if width % 4:
             raise ConfigError(
@@ -55,8 +53,8 @@ class Sinusoidal2D(Positions):
 
         def rows(positions_T: Tensor) -> Tensor:
             places_N = positions_T[: grid * grid]
-            halves = [sinusoid(each, width // 2, 10_000.0) for each in (places_N // grid, places_N % grid)]
-            return torch.cat([torch.zeros(1, width), scale * torch.cat(halves, dim=1)])
+            halves = [sinusoid(each, width // 2, base) for each in (places_N // grid, places_N % grid)]
+            return torch.cat([torch.zeros(1, width), amplitude * torch.cat(halves, dim=1)])
 
         self.count, self.table = grid * grid, Table(rows)
 
@@ -71,7 +69,9 @@ def image_positions(config: PositionsConfig, width: int, grid: int) -> Positions
         raise ConfigError(f"positions of patches are {', '.join(KINDS)}, not {config.kind}")
     if config.kind == "learned":
         return Learned(width, 1 + grid * grid)
-    return Sinusoidal2D(width, grid, config.amplitude or 1.0) if config.kind == "sinusoidal" else Positions()
+    if config.kind == "sinusoidal":
+        return Sinusoidal2D(width, grid, config.base, config.amplitude or 1.0)
+    return Positions()
 
 
 def interpolated(table_TW: Tensor, grid: int) -> Tensor:

@@ -367,7 +367,9 @@ def predictor_of(path: str | Path) -> type[Predictor]:
     kind = saved_kind(Path(path))
     found = next((each for each in predictors() if kind in each.kinds), None)
     if found is None:
-        raise ConfigError(f"{path} holds a {kind.__name__}, which no task knows")
+        tasks = [name for name in TASKS if getattr(task_of(name), "network", None) is kind]
+        use = f"fine-tune it with manyheads train {tasks[0]} --model {path}" if tasks else "no task knows it"
+        raise ConfigError(f"{path} holds a {kind.__name__} with nothing on top that answers; {use}")
     return found
 
 

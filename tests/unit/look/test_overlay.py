@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -15,6 +16,7 @@ from manyheads.data.image_text import ImageTextProcessor
 from manyheads.data.images import ImageProcessor
 from manyheads.look.drawing import save_figure
 from manyheads.look.overlay import MOST, image_overlays, numbered
+from manyheads.look.page import build_page
 from manyheads.look.rollout import cross_rollout, rollout
 from manyheads.models.vision_encoder_decoder import (
     VisionEncoderDecoder,
@@ -136,6 +138,7 @@ def test_more_panels_than_a_figure_holds_are_refused():
 
 def test_words_that_come_again_are_numbered():
     assert numbered(["a", "cat", "a", "a"]) == ["a", "cat", "a (2)", "a (3)"]
+    assert numbered(["a (2)", "a", "a"]) == ["a (2)", "a", "a (3)"]
 
 
 def test_odd_names_and_a_long_title_are_drawn(tmp_path):
@@ -312,6 +315,21 @@ def test_the_encoder_of_a_captioner_looks_as_a_vit_does(said):
         picture(said, "heads")
 
 
+def test_no_patch_looks_where_nothing_lies_over_the_image(said, seen):
+    for inside, show, kind in ((said, "attention", "decoder"), (seen, "norms", None)):
+        with pytest.raises(ConfigError, match="no patch of the image looks here; leave the patch away"):
+            picture(inside, show, kind, patch="0,0")
+
+
+def test_a_head_that_was_taken_out_says_so(photo):
+    model = classifier()
+    model.model.body.blocks[1].attention.remove([1])
+    names = [*panels_of(picture(look_inside(model, photo)))]
+    assert "head 1: removed" in names
+    assert "head 0" in names
+    assert "layer 1 head 1: removed" in panels_of(picture(look_inside(model, photo), "heads"))
+
+
 def test_words_that_look_at_words_have_no_image_under_them(said):
     axes = picture(said, kind="decoder")
     np.testing.assert_allclose(axes.images[0].get_array(), said.view("decoder").weights[-1].mean(axis=0))
@@ -388,6 +406,16 @@ def test_the_page_holds_the_image_and_its_patches(request, name):
         assert views["cross"] == views["cross rollout"] == (False, True)
         assert views["encoder"] == (True, True)
         assert views["decoder"] == (False, False)
+
+
+def test_words_are_no_patches_though_there_are_as_many(photo):
+    words = look_inside(writer(), photo, CAPTION).view("decoder")
+    over = replace(words, kind="cross", columns=[f"patch {number}" for number in range(len(words.rows))])
+    page = build_page([over, words], image=PIXELS, patches=(1, len(words.rows) - 1), title="x")
+    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page.html, re.DOTALL)
+    assert found is not None
+    views = json.loads(found[1])["views"]
+    assert [each["columnsArePatches"] for each in views] == [True, False]
 
 
 def assert_same_picture(source: str) -> None:

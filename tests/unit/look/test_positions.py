@@ -7,7 +7,8 @@ import torch
 from manyheads.core.errors import ConfigError
 from manyheads.look.figures import draw_studies as draw
 from manyheads.look.positions import NAMES, Curves, Heat, Note, study, study_of
-from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, Relative, Rotary, Sinusoidal
+from manyheads.nn.patches import image_positions
+from manyheads.nn.positions import Alibi, Buckets, Learned, Positions, PositionsConfig, Relative, Rotary, Sinusoidal
 from manyheads.ops import relative, rotary
 from manyheads.ops.rotary import sinusoid
 
@@ -253,6 +254,18 @@ def test_one_number_far_from_all_others_leaves_them_their_colours():
 def test_what_cannot_be_is_one_sentence(ask, said):
     with pytest.raises(ConfigError, match=said):
         ask()
+
+
+def test_sines_in_two_directions_are_shown_as_they_are_added():
+    module = image_positions(PositionsConfig(kind="sinusoidal"), 8, 3)
+    found = study_of(module, positions=20, width=8)
+    assert found.title.startswith("sinusoidal in two directions")
+    added = module.add(torch.zeros(1, 10, 8), 0)[0]
+    np.testing.assert_allclose(found.panels[0].values, added, atol=1e-6)
+    assert not added[0].any()
+    assert len({tuple(row) for row in added.tolist()}) == 10
+    other = image_positions(PositionsConfig(kind="sinusoidal", base=10.0), 8, 3)
+    assert not torch.allclose(other.add(torch.zeros(1, 10, 8), 0)[0], added)
 
 
 def test_a_scaling_in_use_says_how_far_it_stretches():

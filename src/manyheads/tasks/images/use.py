@@ -77,8 +77,8 @@ class ImageClassifier(Predictor):
 
     def evaluate(self, asked: Evaluation) -> Scores:
         """Accuracy, in all and by class, F1, confusion and calibration."""
-        probabilities, truth = self._labelled(asked)
-        scores = label_scores(probabilities.numpy(), truth, self.names)
+        _, found, truth = self._scored(asked)
+        scores = label_scores(found.softmax(dim=1).numpy(), truth, self.names)
         draw_reliability(scores, self.path, asked.plot)
         by_class = class_scores(scores, self.names)
         numbers = {**asdict(scores), "labels": self.names, "classes": by_class}
@@ -86,25 +86,25 @@ class ImageClassifier(Predictor):
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         """The negative log-likelihood of the right label."""
-        sets = self._sets(asked)
+        images, _, labels = self._scored(asked)
+        truth = torch.tensor(labels)
 
         def loss() -> float:
-            probabilities, truth = self._compared(sets)
-            right = probabilities[torch.arange(len(truth)), torch.tensor(truth)]
+            right = self.probabilities(images)[torch.arange(len(truth)), truth]
             return float(-right.clamp(min=1e-12).log().mean())
 
         return Measure("loss", self.model, loss)
 
-    def _labelled(self, asked: Evaluation) -> tuple[Tensor, list[int]]:
-        return self._compared(self._sets(asked))
-
-    def _compared(self, sets: list[ImageSet]) -> tuple[Tensor, list[int]]:
-        """The probabilities of the images that can be read, and their labels; the others are named, and counted."""
+    def _scored(self, asked: Evaluation) -> tuple[list[Any], Tensor, list[int]]:
+        """The images that can be read, their scores and their labels; the others are named, and counted."""
+        sets = self._sets(asked)
+        images = [image for each in sets for image in each.images]
         labels = [self.names.index(label) for each in sets for label in each.labels]
-        found = list(self.each_scores(image for each in sets for image in each.images))
+        found = list(self.each_scores(images))
         tell_unread([str(scores) for scores in found if isinstance(scores, DataError)], len(found))
-        read = [(scores, label) for scores, label in zip(found, labels) if isinstance(scores, Tensor)]
-        return torch.stack([scores for scores, _ in read]).softmax(dim=1), [label for _, label in read]
+        read = [each for each in zip(images, found, labels) if isinstance(each[1], Tensor)]
+        images, scores, labels = map(list, zip(*read))
+        return images, torch.stack(scores), labels
 
     def _sets(self, asked: Evaluation) -> list[ImageSet]:
         """The images to score on; a model of the sample is scored on those of it that are for testing."""

@@ -315,9 +315,11 @@ def picture(
     """One of: the attention of a head, or the mean of the last layer's; the same by words; all heads; rollout; logit
     lens; norms; hidden states; gates. Of an image it is laid over it, as `patch` sees it."""
     found = tables(inside, show, kind)
-    if inside.picture is None and patch is not None:
-        raise ConfigError("only an image has patches to look from; leave the patch away")
-    if inside.picture is not None and show in OVER_IMAGES and inside.view(kind).kind != "decoder":
+    over = inside.picture is not None and show in OVER_IMAGES and inside.view(kind).kind != "decoder"
+    if patch is not None and not over:
+        why = "only an image has patches to look from" if inside.picture is None else "no patch of the image looks here"
+        raise ConfigError(f"{why}; leave the patch away")
+    if inside.picture is not None and over:
         view = inside.rollout(kind) if show == "rollout" else inside.view(kind)
         title = f"{inside.model}: {_which(view) if show == 'attention' else view.title}"
         return over_image(view, inside.picture, show, title, patch)

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from manyheads.core.errors import ConfigError
 from manyheads.look.overlay import image_overlays, numbered
 from manyheads.look.views import View
@@ -30,14 +32,18 @@ def over_image(view: View, seen: Picture, show: str, title: str, patch: str | No
     elif show == "heads":
         across = len(view.heads)
         panels = {
-            f"layer {layer} head {head}": looked[row, column]
+            f"layer {layer} {_head(head, looked[row, column])}": looked[row, column]
             for row, layer in enumerate(view.layers)
             for column, head in enumerate(view.heads)
         }
     else:
-        panels = {f"head {head}": looked[-1, column] for column, head in enumerate(view.heads)}
+        panels = {_head(head, looked[-1, column]): looked[-1, column] for column, head in enumerate(view.heads)}
         if len(panels) > 1:
             panels = {"mean": view.present(-1).mean(axis=0)[token], **panels}
     title = f"{title}, from {'the classification token' if patch is None else f'patch {patch}'}"
     pointed = None if patch is None else token - seen.before - 1
     return image_overlays(seen.pixels, seen.grid, panels, title=title, across=across, pointed=pointed)
+
+
+def _head(number: int, weights: np.ndarray) -> str:
+    return f"head {number}" if weights.any() else f"head {number}: removed"

@@ -77,7 +77,7 @@ def same_vectors(body: Bert | BiRNN, sentences: int) -> list[Finding]:
 def same_image_scores(model: torch.nn.Module, images: int) -> list[Finding]:
     """Of random images, in a batch and alone; the second half of each image is seen by what is said of all of it."""
     config: Any = model.config
-    pixels = torch.randn(images, config.channels, config.image_size, config.image_size)
+    pixels = _random_images(config, images)
     alone, whole = torch.cat([model(each[None]) for each in pixels]), model(pixels)
     changed = pixels.clone()
     changed[:, :, config.image_size // 2 :] += 1
@@ -91,7 +91,7 @@ def same_image_scores(model: torch.nn.Module, images: int) -> list[Finding]:
 def same_captions(model: Any, decode: Callable, images: int, beam: int) -> list[Finding]:
     """Of random images, and questions of different lengths where the model reads them."""
     config = model.config
-    pixels = torch.randn(images, config.channels, config.image_size, config.image_size)
+    pixels = _random_images(config, images)
     asks = isinstance(model, VisionQuestionDecoder)
     questions = [[_random_ids(config, 1, number % 7 + 2)] if asks else [] for number in range(images)]
     seen = [(each[None], *question) for each, question in zip(pixels, questions)]
@@ -239,6 +239,11 @@ def _by_reference(model: torch.nn.Module, *ids: torch.Tensor) -> torch.Tensor:
     finally:
         for layer in layers:
             del layer.forward
+
+
+def _random_images(config: Any, count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(count)
+    return torch.randn(count, config.channels, config.image_size, config.image_size, generator=generator)
 
 
 def _random_ids(config, rows: int, length: int) -> torch.Tensor:
