@@ -366,5 +366,6 @@ def test_of_blank_pictures_there_are_the_texts_alone(tmp_path, sample):
     for table in ("captions-seen.tsv", "questions-seen.tsv"):
         assert (tmp_path / "blank" / table).read_bytes() == (tmp_path / "seen" / table).read_bytes()
     shown = [np.asarray(read_image(path)) for path in sorted((tmp_path / "blank" / "seen").iterdir())]
-    assert len(shown) == len(sample["seen"].pictures) and {each.shape for each in shown} == {(SIDE, SIDE, 3)}
+    assert len(shown) == len(sample["seen"].pictures)
+    assert {each.shape for each in shown} == {(SIDE, SIDE, 3)}
     assert {shade for each in shown for shade in np.unique(each).tolist()} == {128}

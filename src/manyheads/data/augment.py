@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import Gamma
 from torch.nn import functional as F
 
-from manyheads.data.augmentation import Augmentation
+from manyheads.data.augmentation import Augmentation, LabelledAugmentation
 from manyheads.data.colours import OPERATIONS, Draws, jittered, recoloured
 
 LONGEST = 4 / 3  # how much wider than high, or the reverse, a crop's own share of the image is at most
@@ -37,7 +37,7 @@ def augmented(shades: Tensor, how: Augmentation) -> Tensor:
     return shades
 
 
-def mixed(shades: Tensor, labels: Tensor, how: Augmentation, classes: int) -> tuple[Tensor, Tensor]:
+def mixed(shades: Tensor, labels: Tensor, how: LabelledAugmentation, classes: int) -> tuple[Tensor, Tensor]:
     """Each image mixed with the next of the batch, and the share of each label in it, [images, classes].
 
     How much, where, and in which of the two ways is drawn for each image.  Where there is no mixing, the labels stay.

@@ -1,9 +1,22 @@
 """How images are changed at random while they are learned from, as a section of a recipe; no torch."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from manyheads.core.errors import ConfigError
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "shift": (0, 1000),
+    "crop": (0.01, 1.0),
+    "rotate": (0.0, 180.0),
+    "colour": (0.0, 1.0),
+    "random_augment": (0, 14),
+    "magnitude": (0, 30),
+    "erase": (0.0, 1.0),
+    "mixup": (0.0, 100.0),
+    "cutmix": (0.0, 100.0),
+    "word_dropout": (0.0, 1.0),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +39,29 @@ class Augmentation:
     """How strong they are, from 0 to 30."""
     erase: float = 0.0
     """How likely a rectangle of it is erased (Zhong et al. 2020)."""
+
+    def __post_init__(self):
+        for field in fields(self):
+            value, (least, most) = getattr(self, field.name), LIMITS.get(field.name, (None, None))
+            if least is not None and not (least <= value <= most and math.isfinite(value)):
+                raise ConfigError(f"augment.{field.name} is {value}; it must be from {least} to {most}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledAugmentation(Augmentation):
+    """What is done to images with labels, which may be mixed as they are."""
+
     mixup: float = 0.0
     """The α of mixup (Zhang et al. 2018): two images shine through each other, and so do their labels; 0: none."""
     cutmix: float = 0.0
     """The α of CutMix (Yun et al. 2019): a rectangle is of another image; of both, one is drawn for each image."""
 
-    def __post_init__(self):
-        limits = {"crop": (0.01, 1.0), "colour": (0.0, 1.0), "erase": (0.0, 1.0), "rotate": (0.0, 180.0)}
-        limits |= {"shift": (0, 1000), "random_augment": (0, 14), "magnitude": (0, 30)}
-        limits |= {"mixup": (0.0, 100.0), "cutmix": (0.0, 100.0)}
-        for name, (least, most) in limits.items():
-            value = getattr(self, name)
-            if not (least <= value <= most and math.isfinite(value)):
-                raise ConfigError(f"augment.{name} is {value}; it must be from {least} to {most}")
+
+@dataclass(frozen=True, kw_only=True)
+class TextAugmentation(Augmentation):
+    """What is done to images with texts, and to the texts."""
+
+    flip: bool = False
+    """Whether left and right change places half the time: not where texts speak of them."""
+    word_dropout: float = 0.0
+    """How likely each word so far is hidden while the next is learned (Bowman et al. 2016): the image must say it."""

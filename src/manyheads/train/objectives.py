@@ -20,10 +20,15 @@ class Loss:
     tokens: int
 
 
-def translation_loss(model, batch, *, smoothing: float = 0.0, source: tuple[Tensor, ...] | None = None) -> Loss:
-    """Each target token from those before it and the source: the batch's, or others that the model reads together."""
+def translation_loss(
+    model, batch, *, smoothing: float = 0.0, source: tuple[Tensor, ...] | None = None, word_dropout: float = 0.0
+) -> Loss:
+    """Each target token from those before it, of which some are hidden, and the source: the batch's, or others that
+    the model reads together."""
     pad, start = model.config.pad, model.config.start
     before_BT = torch.cat([torch.full_like(batch.target[:, :1], start), batch.target[:, :-1]], dim=1)
+    if word_dropout:  # what is hidden is as padding, whose embedding is zero
+        before_BT = before_BT.masked_fill(torch.rand(before_BT.shape, device=before_BT.device) < word_dropout, pad)
     states_BTW, real_BT = model.states(*(source or (batch.source,)), before_BT), batch.target != pad
     total, likelihood = _predicted(model.output, states_BTW, batch.target, real_BT, smoothing=smoothing, never=pad)
     return Loss(total, likelihood, batch.target_tokens)

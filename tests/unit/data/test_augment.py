@@ -10,11 +10,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from manyheads.data.augment import MOVE, SHEAR, augmented, mixed
-from manyheads.data.augmentation import Augmentation
+from manyheads.data.augmentation import LabelledAugmentation
 from manyheads.data.colours import OPERATIONS, Draws, recoloured
 
 HEIGHT, WIDTH = 46, 39
-EVERYTHING = Augmentation(shift=3, crop=0.5, rotate=20.0, flip=True, colour=0.4, random_augment=2, erase=0.5)
+EVERYTHING = LabelledAugmentation(shift=3, crop=0.5, rotate=20.0, flip=True, colour=0.4, random_augment=2, erase=0.5)
 SHADE = 1 / 255
 
 
@@ -66,7 +66,7 @@ def test_operations_on_places_are_pillows(name, monkeypatch):
     images = pictures()
     draws = drawn(name, STRENGTHS)
     monkeypatch.setattr(Draws, "at_random", lambda *asked: draws)
-    found = augmented(tensor(images), Augmentation(random_augment=1))
+    found = augmented(tensor(images), LabelledAugmentation(random_augment=1))
 
     def moved(image: Image.Image, strength: float) -> Image.Image:
         turn = np.radians(30 * strength) if name == "rotate" else 0
@@ -89,7 +89,7 @@ def test_operations_on_places_are_pillows(name, monkeypatch):
 
 def test_what_is_not_asked_for_stays_to_the_bit():
     shades, labels = tensor(pictures()), torch.tensor([2, 0, 1, 4, 3])
-    assert augmented(shades, Augmentation()) is shades
+    assert augmented(shades, LabelledAugmentation()) is shades
     assert mixed(shades, labels, EVERYTHING, 5) == (shades, labels)
     for name in OPERATIONS:
         if name not in ("autocontrast", "equalize"):  # which have no strength
@@ -99,7 +99,7 @@ def test_what_is_not_asked_for_stays_to_the_bit():
 
 def test_half_of_the_images_are_flipped_exactly():
     shades = tensor(pictures()).repeat(80, 1, 1, 1)
-    found = augmented(shades, Augmentation(flip=True))
+    found = augmented(shades, LabelledAugmentation(flip=True))
     flipped, same = ((found == each).flatten(1).all(dim=1) for each in (shades.flip(-1), shades))
     assert (flipped ^ same).all()
     assert flipped.float().mean().item() == pytest.approx(0.5, abs=0.1)
@@ -107,7 +107,7 @@ def test_half_of_the_images_are_flipped_exactly():
 
 def test_images_are_shifted_by_whole_pixels_and_black_comes_in():
     shades = tensor(pictures()).repeat(20, 1, 1, 1)
-    found = augmented(shades, Augmentation(shift=2))
+    found = augmented(shades, LabelledAugmentation(shift=2))
     padded = torch.nn.functional.pad(shades, (2, 2, 2, 2))
     places = [(y, x) for y in range(5) for x in range(5)]
     crops = torch.stack([padded[..., y : y + HEIGHT, x : x + WIDTH] for y, x in places], dim=1)
@@ -121,7 +121,7 @@ def test_crops_are_as_large_as_asked_and_inside():
     across = ((torch.arange(WIDTH) + 0.5) / WIDTH).expand(HEIGHT, -1)
     down = ((torch.arange(HEIGHT) + 0.5) / HEIGHT)[:, None].expand(-1, WIDTH)
     shades = torch.stack([across, down]).expand(300, -1, -1, -1)
-    found = augmented(shades, Augmentation(crop=0.3))
+    found = augmented(shades, LabelledAugmentation(crop=0.3))
     steps = (
         found[:, 0, 0, 12:26].diff().median(dim=1).values * WIDTH,
         found[:, 1, 15:30, 0].diff().median(1).values * HEIGHT,
@@ -142,7 +142,7 @@ def test_turns_go_both_ways_and_as_far_as_asked():
     """A white half below a middle line: where the line leaves the image says how far it is turned."""
     size = 41
     down = torch.arange(size)[:, None].expand(-1, size).float() / (size - 1)
-    found = augmented(down.expand(200, 1, -1, -1), Augmentation(rotate=30.0))
+    found = augmented(down.expand(200, 1, -1, -1), LabelledAugmentation(rotate=30.0))
     middle = size // 2
     slope = (found[:, 0, middle, middle + 5] - found[:, 0, middle, middle - 5]) / 10 * (size - 1)
     degrees = slope.asin().rad2deg()
@@ -152,18 +152,18 @@ def test_turns_go_both_ways_and_as_far_as_asked():
 
 def test_colours_change_as_much_as_asked():
     shades = (tensor(pictures()) * 0.5).repeat(60, 1, 1, 1)
-    found = augmented(shades, Augmentation(colour=0.4))
+    found = augmented(shades, LabelledAugmentation(colour=0.4))
     brightness = found.mean(dim=(1, 2, 3)) / shades.mean(dim=(1, 2, 3))
     assert 0.58 < brightness.min() < 0.7
     assert 1.3 < brightness.max() < 1.42
     grey = shades[:, :1].expand(-1, 3, -1, -1)
-    found = augmented(grey, Augmentation(colour=0.4))
+    found = augmented(grey, LabelledAugmentation(colour=0.4))
     assert_close(found[:, 0], found[:, 2])  # without saturation there is none to change
 
 
 def test_a_rectangle_of_some_images_is_erased():
     shades = torch.full((400, 3, HEIGHT, WIDTH), 0.25)
-    found = augmented(shades, Augmentation(erase=0.3))
+    found = augmented(shades, LabelledAugmentation(erase=0.3))
     erased = (found != shades).any(dim=1)
     share = erased.float().mean(dim=(1, 2))
     assert (share > 0).float().mean().item() == pytest.approx(0.3, abs=0.08)
@@ -228,7 +228,7 @@ def test_nothing_waits_for_a_device():
     shades, labels = torch.rand(6, 3, 9, 8, device="meta"), torch.zeros(6, dtype=torch.long, device="meta")
     with OneDevice():
         assert augmented(shades, EVERYTHING).shape == shades.shape
-        found, targets = mixed(shades, labels, Augmentation(mixup=0.3, cutmix=1.0), 4)
+        found, targets = mixed(shades, labels, LabelledAugmentation(mixup=0.3, cutmix=1.0), 4)
         with pytest.raises(AssertionError, match="numbers of the CPU"):
             shades * torch.tensor(0.5)
         with pytest.raises(RuntimeError):
@@ -241,7 +241,7 @@ def test_nothing_waits_for_a_device():
 def test_images_of_almost_nothing_are_no_trouble(side):
     shades = torch.rand(50, 3, side, side)
     found, targets = mixed(
-        augmented(shades, EVERYTHING), torch.zeros(50, dtype=torch.long), Augmentation(cutmix=1.0), 2
+        augmented(shades, EVERYTHING), torch.zeros(50, dtype=torch.long), LabelledAugmentation(cutmix=1.0), 2
     )
     assert found.isfinite().all()
     assert targets.isfinite().all()
@@ -257,7 +257,7 @@ def test_labels_are_shared_as_pixels_are(way):
     shade = torch.rand(count)
     shades = shade[:, None, None, None].expand(-1, 3, 13, 11)
     labels = torch.arange(count) % 7
-    found, targets = mixed(shades, labels, Augmentation(**ALPHAS[way]), 7)
+    found, targets = mixed(shades, labels, LabelledAugmentation(**ALPHAS[way]), 7)
     assert_close(targets.sum(dim=1), torch.ones(count))
     lines = torch.arange(count)
     own, others = targets[lines, labels], targets[lines, labels.roll(1)]
@@ -279,7 +279,7 @@ def test_labels_are_shared_as_pixels_are(way):
 def test_a_rectangle_of_the_next_image_is_cut_in():
     shades = torch.zeros(40, 1, 13, 11)
     shades[::2] = 1
-    found, targets = mixed(shades, torch.arange(40) % 2, Augmentation(cutmix=1.0), 2)
+    found, targets = mixed(shades, torch.arange(40) % 2, LabelledAugmentation(cutmix=1.0), 2)
     foreign = (found != shades)[:, 0]
     assert torch.equal(foreign, foreign.any(dim=2)[:, :, None] & foreign.any(dim=1)[:, None, :])
     assert_close(foreign.float().mean(dim=(1, 2)), 1 - targets[torch.arange(40), torch.arange(40) % 2])
@@ -288,6 +288,6 @@ def test_a_rectangle_of_the_next_image_is_cut_in():
 
 def test_small_alphas_mix_little():
     shades = torch.rand(300, 1, 4, 4)
-    _, targets = mixed(shades, torch.arange(300), Augmentation(mixup=0.001), 300)
+    _, targets = mixed(shades, torch.arange(300), LabelledAugmentation(mixup=0.001), 300)
     assert (targets.amax(dim=1) > 0.99).float().mean() > 0.95
     assert targets.isfinite().all()

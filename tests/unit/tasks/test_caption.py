@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import torch
 from helpers import translation_tokenizer
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.data.augmentation import TextAugmentation
 from manyheads.data.image_text import ImageTextProcessor
 from manyheads.data.images import READ_AHEAD, ImageProcessor
 from manyheads.data.ragged import Store
@@ -312,13 +314,14 @@ def learned(name: str, data: CaptionData | AskData, run: Path) -> tuple[Task, Im
     sizes = {"image_size": 12, "patch_size": 4, "width": 24, "layers": 2, "decoder_layers": 1, "heads": 3, "inner": 32}
     torch.manual_seed(4)
     task = prepared(name, data, 0, run, model=VisionEncoderDecoderConfig(**sizes, dropout=0.0))
+    task.recipe = replace(task.recipe, train=replace(task.recipe.train, smoothing=0.0))
     model = task.build(None)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     batches = [batch for epoch in range(160) for batch in task.batches().epoch(epoch)]
     for step, batch in enumerate(batches):
         for group in optimizer.param_groups:
             group["lr"] = 1e-2 * (1 - step / len(batches))
-        loss = task.loss(model, batch, smoothing=0.0)  # type: ignore
+        loss = task.loss(model, batch)
         (loss.total / loss.tokens).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -358,6 +361,35 @@ def test_captions_learned_by_heart_are_exactly_those(captioning, pictures):
         found = task.validate(captioner.model)
     assert (found["exact"], found["bleu"]) == (100, pytest.approx(100))
     assert found["loss"] < 0.02
+
+
+def test_images_are_moved_and_words_hidden_in_training_alone(captioning, pictures):
+    task, captioner = captioning
+    model, [batch, *_] = captioner.model, [*task.batches().epoch(0)]
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def states(pixels, before):
+        seen.append((pixels, before))
+        return type(model).states(model, pixels, before)
+
+    plain = task.recipe
+    try:
+        model.states = states
+        task.recipe = replace(plain, augment=TextAugmentation(shift=2, word_dropout=0.5))
+        task.loss(model, batch)
+        task.plain_loss(model, batch)  # as validation has it
+        task.recipe = plain
+        task.loss(model, batch)
+    finally:
+        del model.states
+        task.recipe = plain
+    (moved, hidden), (still, whole), (as_before, all_words) = seen
+    assert torch.equal(still, as_before)
+    assert torch.equal(whole, all_words)
+    assert not torch.equal(moved, still)
+    assert ((hidden == whole) | (hidden == task.processor.pad)).all()
+    real = whole != task.processor.pad
+    assert 0.2 < (hidden[real] == task.processor.pad).float().mean() < 0.8
 
 
 def test_different_questions_about_one_picture_have_different_answers(asking, pictures):

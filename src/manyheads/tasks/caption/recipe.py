@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
+from manyheads.data.augmentation import TextAugmentation
 from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
 
@@ -61,6 +62,7 @@ class CaptionRecipe(Recipe):
 
     task: str = "caption"
     data: CaptionData = field(default_factory=CaptionData)
+    augment: TextAugmentation = field(default_factory=TextAugmentation)
     model: Any = field(default_factory=lazily("manyheads.models.vision_encoder_decoder", "VisionEncoderDecoderConfig"))
     train: TrainConfig = field(default_factory=TrainConfig)
 

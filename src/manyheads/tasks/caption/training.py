@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import counting, hushed
+from manyheads.data.augment import augmented
 from manyheads.data.batches import Batches
 from manyheads.data.image_text import ImageTextProcessor, image_text_batches
 from manyheads.data.images import ImageProcessor
@@ -111,18 +112,24 @@ class Captioning(Task):
         pixels, images = self.pixels[id(store)], self.processor.images
         return image_text_batches(pixels, store, images, size=size, pad=pad, seed=seed, shuffle=shuffle)
 
-    def source(self, batch: Any) -> tuple[Tensor, ...]:
-        """What the model reads of a batch."""
-        pixels = self.processor.images.normalised(batch.pixels)
+    def source(self, pixels: Tensor, batch: Any) -> tuple[Tensor, ...]:
+        """What the model reads of a batch, whose images are these."""
         return (pixels, batch.question) if "question" in batch.tensors else (pixels,)
 
-    def loss(self, model: nn.Module, batch: Any, smoothing: float | None = None) -> Loss:
-        rate = self.recipe.train.smoothing if smoothing is None else smoothing
-        return translation_loss(model, batch, smoothing=rate, source=self.source(batch))
+    def loss(self, model: nn.Module, batch: Any) -> Loss:
+        augment, images = self.recipe.augment, self.processor.images
+        shades = augmented(batch.pixels.movedim(-1, -3).float() / 255, augment)
+        how = {"smoothing": self.recipe.train.smoothing, "word_dropout": augment.word_dropout}
+        return translation_loss(model, batch, source=self.source(images.shifted(shades), batch), **how)
+
+    def plain_loss(self, model: nn.Module, batch: Any) -> Loss:
+        """The same of the images and the texts as they are."""
+        pixels = self.processor.images.normalised(batch.pixels)
+        return translation_loss(model, batch, source=self.source(pixels, batch))
 
     def validate(self, model: Any) -> dict[str, float]:
         """The negative log-likelihood of a token, and how often what greedy search writes is right."""
-        loss = mean_loss(model, self.valid_batches(), lambda model, batch: self.loss(model, batch, smoothing=0.0))
+        loss = mean_loss(model, self.valid_batches(), self.plain_loss)
         return {**self.written_scores(self._written(model), [each.right for each in self.asked]), "loss": loss}
 
     def written_scores(self, found: list[str], right: list[tuple[str, ...]]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
-from manyheads.data.augmentation import Augmentation
+from manyheads.data.augmentation import LabelledAugmentation
 from manyheads.tasks.task import Files, FineTune, FineTuningRecipe, lazily, refuse_below
 
 
@@ -52,7 +52,7 @@ class ImagesRecipe(FineTuningRecipe):
 
     task: str = "images"
     data: ImageData = field(default_factory=ImageData)
-    augment: Augmentation = field(default_factory=Augmentation)
+    augment: LabelledAugmentation = field(default_factory=LabelledAugmentation)
     fine_tune: ImageFineTune = field(default_factory=ImageFineTune)
     model: Any = field(default_factory=lazily("manyheads.models.vit", "ViTConfig"))
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from manyheads.core.errors import ConfigError
 from manyheads.core.log import hushed
 from manyheads.data.augment import augmented, mixed
-from manyheads.data.augmentation import Augmentation
+from manyheads.data.augmentation import LabelledAugmentation
 from manyheads.data.images import COLOUR, GREY, ImageProcessor, image_batches
 from manyheads.data.ragged import Store
 from manyheads.interop.directory import load_model
@@ -65,7 +65,9 @@ class Images(FineTuning):
     def sample(cls) -> ImagesRecipe:
         """The digits, learned within a minute on two cores; in patches of two pixels they are learned by heart."""
         model = replace(vit.PRESETS["vit_micro"](), patch_size=4)
-        return ImagesRecipe(model=model, augment=Augmentation(shift=1, rotate=12), fine_tune=ImageFineTune(epochs=60))
+        return ImagesRecipe(
+            model=model, augment=LabelledAugmentation(shift=1, rotate=12), fine_tune=ImageFineTune(epochs=60)
+        )
 
     @classmethod
     def blank(cls, table: dict[str, Any]) -> ImagesRecipe:
