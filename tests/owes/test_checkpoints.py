@@ -361,12 +361,10 @@ IMPOSSIBLE = {
     ],
     "ViTForImageClassification": [
         ({"qkv_bias": False}, "this ViT has qkv_bias = False; only one with True can be opened"),
-        ({"pooler_act": "relu"}, "this ViT has pooler_act = relu; only one with tanh"),
-        ({"pooler_output_size": 7}, "this ViT has pooler_output_size = 7; only one with 21"),
         ({"hidden_act": "mish"}, "activation mish is not known; known are relu, gelu, gelu_new, silu"),
         (
-            {"architectures": ["ViTForMaskedImageModeling"]},
-            "this ViT is a ViTForMaskedImageModeling; known are ViTModel, ViTForImageClassification",
+            {"architectures": ["ViTForSomethingElse"]},
+            "this ViT is a ViTForSomethingElse; known are ViTModel, ViTForImageClassification",
         ),
         ({"image_size": [15, 20]}, r"image_size is \[15, 20\]; it must be of type int"),
         ({"image_size": 20}, "makes images of 15 pixels in 3 colours, but its config.json says 20 in 3"),

@@ -232,10 +232,6 @@ UNBUILDABLE = {
     ViT: [
         ({"image_size": 10}, "a side of 10 pixels does not split into patches of 3; the nearest that does is 9"),
         ({"patch_size": 10}, "a side of 9 pixels does not split into patches of 10; the nearest that does is 10"),
-        (
-            {"width": 15, "positions": PositionsConfig(kind="sinusoidal")},
-            "width 15 does not split into four for sines of two directions; use 12",
-        ),
     ],
 }
 

@@ -224,8 +224,12 @@ def test_what_was_pre_trained_by_hidden_patches_is_the_encoder_in_it(tmp_path):
 def test_a_pooler_that_a_classifier_does_not_read_may_be_any(tmp_path):
     theirs = theirs_of("ViTForImageClassification", pooler_act="relu", pooler_output_size=7)
     assert_equal_models(load_model(saved(tmp_path / "classifier", theirs))[0], theirs)
-    with pytest.raises(CheckpointError, match="pooler_act"):
-        load_model(saved(tmp_path / "body", theirs_of("ViTModel", pooler_act="relu")))
+    for change, said in (
+        ({"pooler_act": "relu"}, "this ViT has pooler_act = relu; only one with tanh"),
+        ({"pooler_output_size": 7}, "this ViT has pooler_output_size = 7; only one with 21"),
+    ):
+        with pytest.raises(CheckpointError, match=said):
+            load_model(changed(saved(tmp_path / "body", theirs_of("ViTModel")), **change))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from torch.distributions import Gamma
 from torch.nn import functional as F
 
 from manyheads.data.augmentation import Augmentation, LabelledAugmentation
-from manyheads.data.colours import OPERATIONS, Draws, jittered, recoloured
+from manyheads.data.colours import OPERATIONS, Draws, grey, jittered, recoloured
 
 LONGEST = 4 / 3  # how much wider than high, or the reverse, a crop's own share of the image is at most
 TURN, SHEAR, MOVE = math.radians(30), 0.3, 10 / 32  # RandAugment's at their strongest; the last of a side's length
@@ -32,6 +32,9 @@ def augmented(shades: Tensor, how: Augmentation) -> Tensor:
         shades = recoloured(shades, draws)
     if how.colour:
         shades = jittered(shades, how.colour)
+    if how.random_grey:
+        drained = torch.rand(len(shades), 1, 1, 1, device=shades.device) < how.random_grey
+        shades = torch.where(drained, grey(shades), shades)
     if how.erase:
         shades = _erased(shades, how.erase)
     return shades
@@ -79,7 +82,7 @@ def _moved(shades: Tensor, how: Augmentation, draws: Draws) -> Tensor:
     y = torch.arange(height, device=shades.device)[:, None] - (height - 1) / 2
     places = torch.stack([(_each(a) * x + _each(b) * y + _each(c)) * (2 / side) for a, b, c, side in rows], dim=-1)
     found = F.grid_sample(shades, places, padding_mode="border", align_corners=False)
-    return found * (places.abs() < 1).all(dim=-1)[:, None]  # beyond the edges all is black
+    return found if how.edges_go_on else found * (places.abs() < 1).all(dim=-1)[:, None]
 
 
 def _erased(shades: Tensor, likely: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from manyheads.core.errors import ConfigError
 
@@ -10,6 +11,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "crop": (0.01, 1.0),
     "rotate": (0.0, 180.0),
     "colour": (0.0, 1.0),
+    "random_grey": (0.0, 1.0),
     "random_augment": (0, 14),
     "magnitude": (0, 30),
     "erase": (0.0, 1.0),
@@ -23,6 +25,9 @@ LIMITS: dict[str, tuple[float, float]] = {
 class Augmentation:
     """What is done to images in training, anew each time that one is seen."""
 
+    edges_go_on: ClassVar[bool] = False
+    """Whether what comes in from beyond an edge is as the edge is; else it is black."""
+
     shift: int = 0
     """Pixels that an image is moved by at most, down and across."""
     crop: float = 1.0
@@ -33,6 +38,8 @@ class Augmentation:
     """Whether left and right change places half the time; unset: where images are in colour."""
     colour: float = 0.0
     """How much brightness, contrast and saturation change at most; 0.4 is usual."""
+    random_grey: float = 0.0
+    """How likely it loses its colours, so that shapes are learned by themselves; 0.2 is usual."""
     random_augment: int = 0
     """Operations of RandAugment (Cubuk et al. 2020) that are drawn for each image; 2 is usual."""
     magnitude: int = 9
@@ -60,6 +67,8 @@ class LabelledAugmentation(Augmentation):
 @dataclass(frozen=True, kw_only=True)
 class TextAugmentation(Augmentation):
     """What is done to images with texts, and to the texts."""
+
+    edges_go_on = True
 
     flip: bool = False
     """Whether left and right change places half the time: not where texts speak of them."""

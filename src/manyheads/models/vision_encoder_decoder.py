@@ -21,7 +21,7 @@ from manyheads.core.errors import ConfigError
 from manyheads.nn.attention import MultiHeadAttention
 from manyheads.nn.cache import Cache
 from manyheads.nn.layers import ACTIVATIONS, FeedForward, OutputProjection, TokenEmbedding
-from manyheads.nn.patches import Patches, image_positions, refuse_uneven_patches
+from manyheads.nn.patches import Patches, refuse_uneven_patches, sines_to_begin_with
 from manyheads.nn.positions import PositionsConfig, Sinusoidal
 from manyheads.ops.masks import padding_mask
 
@@ -131,7 +131,7 @@ class Encoder(nn.Module):
         refuse_uneven_patches(config.image_size, config.patch_size)
         self.patches = Patches(config.patch_size, config.channels, config.width)
         self.class_token = nn.Parameter(torch.zeros(config.width))
-        self.positions = image_positions(PositionsConfig(kind="learned"), config.width, config.grid)
+        self.positions = sines_to_begin_with(config.width, config.grid)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
@@ -226,7 +226,7 @@ class VisionQuestionDecoder(VisionEncoderDecoder):
 
 def captioner_tiny() -> VisionEncoderDecoderConfig:
     """The least that learns to say what is in a picture of a few shapes, in minutes on two cores."""
-    return VisionEncoderDecoderConfig(width=128, layers=4, decoder_layers=2, heads=4, inner=256, dropout=0.0)
+    return VisionEncoderDecoderConfig(width=128, layers=4, decoder_layers=3, heads=4, inner=256, dropout=0.0)
 
 
 def captioner_small() -> VisionEncoderDecoderConfig:

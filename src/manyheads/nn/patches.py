@@ -13,6 +13,7 @@ from manyheads.nn.positions import Learned, Positions, PositionsConfig, Table
 from manyheads.ops.rotary import sinusoid
 
 KINDS = ("learned", "sinusoidal", "none")
+NEAR = 100.0  # the base of sines over a few dozen patches, where 10,000 would hardly turn most of them
 
 
 def refuse_uneven_patches(image_size: int, patch_size: int) -> None:
@@ -46,15 +47,11 @@ class Sinusoidal2D(Positions):
 
     def __init__(self, width: int, grid: int, base: float = 10_000.0, amplitude: float = 1.0):
         super().__init__()
-        if width % 4:
-            raise ConfigError(
-                f"width {width} does not split into four for sines of two directions; use {width // 4 * 4}"
-            )
 
         def rows(positions_T: Tensor) -> Tensor:
-            places_N = positions_T[: grid * grid]
-            halves = [sinusoid(each, width // 2, base) for each in (places_N // grid, places_N % grid)]
-            return torch.cat([torch.zeros(1, width), amplitude * torch.cat(halves, dim=1)])
+            places_N, half = positions_T[: grid * grid], width // 2
+            sines = sinusoid(places_N // grid, half, base), sinusoid(places_N % grid, width - half, base)
+            return torch.cat([sines[0].new_zeros(1, width), amplitude * torch.cat(sines, dim=1)])
 
         self.count, self.table = grid * grid, Table(rows)
 
@@ -72,6 +69,14 @@ def image_positions(config: PositionsConfig, width: int, grid: int) -> Positions
     if config.kind == "sinusoidal":
         return Sinusoidal2D(width, grid, config.base, config.amplitude or 1.0)
     return Positions()
+
+
+def sines_to_begin_with(width: int, grid: int) -> Learned:
+    """A learned table that knows from the start which patches lie beside one another, and on which side."""
+    learned, sines = Learned(width, 1 + grid * grid), Sinusoidal2D(width, grid, NEAR)
+    with torch.no_grad():
+        learned.table.weight.copy_(sines.table(0, 1 + grid * grid, learned.table.weight.device))
+    return learned
 
 
 def interpolated(table_TW: Tensor, grid: int) -> Tensor:

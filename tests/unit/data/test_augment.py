@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from manyheads.data.augment import MOVE, SHEAR, augmented, mixed
-from manyheads.data.augmentation import LabelledAugmentation
+from manyheads.data.augmentation import LabelledAugmentation, TextAugmentation
 from manyheads.data.colours import OPERATIONS, Draws, recoloured
 
 HEIGHT, WIDTH = 46, 39
@@ -159,6 +159,22 @@ def test_colours_change_as_much_as_asked():
     grey = shades[:, :1].expand(-1, 3, -1, -1)
     found = augmented(grey, LabelledAugmentation(colour=0.4))
     assert_close(found[:, 0], found[:, 2])  # without saturation there is none to change
+
+
+def test_what_comes_in_from_beyond_an_edge_is_black_or_as_the_edge_is():
+    shades = torch.full((50, 3, HEIGHT, WIDTH), 0.25)
+    assert (augmented(shades, LabelledAugmentation(shift=2)) == 0).any()
+    assert_close(augmented(shades, TextAugmentation(shift=2)), shades)
+
+
+def test_some_images_lose_their_colours_and_no_brightness():
+    shades = tensor(pictures())[:1].repeat(400, 1, 1, 1)
+    found = augmented(shades, LabelledAugmentation(random_grey=0.3))
+    grey = (found[:, 0] == found[:, 2]).flatten(1).all(dim=1)
+    assert grey.float().mean().item() == pytest.approx(0.3, abs=0.08)
+    assert torch.equal(found[~grey], shades[~grey])
+    weights = torch.tensor([0.299, 0.587, 0.114])[:, None, None]
+    assert_close(found[grey][0, 1], (weights * shades[0]).sum(dim=0))
 
 
 def test_a_rectangle_of_some_images_is_erased():
