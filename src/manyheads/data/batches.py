@@ -111,6 +111,14 @@ def by_count(lengths: np.ndarray, size: int, generator: np.random.Generator | No
     return Plan(order, bounds, _visited(len(bounds) - 1, generator))
 
 
+def together(groups: np.ndarray, size: int, generator: np.random.Generator | None) -> Plan:
+    """So many rows a batch, those of one group side by side, of whatever length; without a generator as they come."""
+    places = np.arange(groups.max() + 1) if generator is None else generator.permutation(groups.max() + 1)
+    order = np.argsort(places[groups], kind="stable")
+    bounds = np.append(np.arange(0, len(order), size), len(order))
+    return Plan(order, bounds, np.arange(len(bounds) - 1))
+
+
 def evenly(count: int, size: int, generator: np.random.Generator) -> Plan:
     """About so many rows a batch, in any order: batches differ by one row at most."""
     groups = -(-count // size)

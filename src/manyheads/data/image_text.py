@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 import torch
 
-from manyheads.data.batches import Batch, Batches, by_count, padded, shuffling
+from manyheads.data.batches import Batch, Batches, padded, shuffling, together
 from manyheads.data.images import ImageProcessor
 from manyheads.data.ragged import Store
 from manyheads.text.tokenizer import Tokenizer
@@ -36,8 +36,10 @@ class ImageTextProcessor:
 def image_text_batches(
     pixels: Store, texts: Store, processor: ImageProcessor, *, size: int, pad: int, seed: int, shuffle: bool = True
 ) -> Batches:
-    """Batches of `size` texts about equally long: `pixels`, [B, side, side, channels] in uint8, and `target`, [B, T],
-    without a start; where there are questions, `question`, [B, S].
+    """Batches of `size` texts: `pixels`, [B, side, side, channels] in uint8, and `target`, [B, T], without a start; where
+    there are questions, `question`, [B, S].
+
+    Texts of one image come together, long ones with short ones: in batches of one length relations were not learned.
 
     `texts` has a row for each text, whose `image` is the number of a row of `pixels`.
     """
@@ -51,5 +53,4 @@ def image_text_batches(
         tokens = int(ids["target"][1].sum())
         return Batch(tokens, pixels=torch.from_numpy(images.reshape(len(rows), *shape)), **found)
 
-    lengths = sum(texts[name].lengths for name in columns)
-    return Batches(lambda epoch: by_count(lengths, size, shuffling(seed, epoch, shuffle)), collate)  # type: ignore
+    return Batches(lambda epoch: together(texts["image"], size, shuffling(seed, epoch, shuffle)), collate)

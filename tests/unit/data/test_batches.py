@@ -7,7 +7,7 @@ from helpers import Marks, sentence_store
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manyheads.data.batches import SOURCE_ALLOWANCE, Batch, padded
+from manyheads.data.batches import SOURCE_ALLOWANCE, Batch, padded, together
 from manyheads.data.examples import (
     answer_store,
     example_batches,
@@ -251,3 +251,17 @@ def test_less_than_six_percent_of_multi30k_is_padding(captions, tokens):
         sides = [side for batch in batches.epoch(epoch) for side in (batch.source, batch.target)]
         cells, real = sum(side.numel() for side in sides), sum(int((side >= 0).sum()) for side in sides)
         assert 1 - real / cells < 0.06
+
+
+def test_rows_of_a_group_stand_side_by_side_and_groups_in_any_order():
+    groups = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4, 4, 4])
+    plain = [batch.tolist() for batch in together(groups, 4, None)]
+    assert plain == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    orders = [np.concatenate([*together(groups, 4, np.random.default_rng(seed))]) for seed in range(20)]
+    for order in orders:
+        assert sorted(order) == list(range(11))
+        changes = np.flatnonzero(np.diff(groups[order]))
+        assert len(changes) == 4  # each group in one piece
+    assert len({tuple(order) for order in orders}) > 5
+    again = np.concatenate([*together(groups, 4, np.random.default_rng(3))])
+    assert again.tolist() == orders[3].tolist()
