@@ -20,10 +20,10 @@ from manyheads.core.files import parse_json
 from manyheads.data.batches import Batch, Batches, by_count, shuffling
 from manyheads.data.ragged import Store
 from manyheads.data.readers.images import read_image
+from manyheads.data.sides import LARGEST
 
 FILE = "preprocessor_config.json"
 GREY, COLOUR = 1, 3
-LARGEST = 4096  # pixels along a side that a model reads
 RESAMPLINGS = range(6)  # Pillow's: nearest, Lanczos, bilinear, bicubic, box and Hamming
 READ_AHEAD = 4  # images for each thread that are read before they are asked for
 

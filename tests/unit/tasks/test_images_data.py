@@ -142,18 +142,21 @@ def test_nothing_at_all_is_the_digits(tmp_path):
 
 BOUNDED = f"""{PEAK}
 import sys
+from types import SimpleNamespace
 import numpy as np
 from PIL import Image
+from manyheads.data import images
 from manyheads.data.images import ImageProcessor
 from manyheads.data.readers.images import read_image
 from manyheads.tasks.images.data import read_all, store_labelled
 from manyheads.tasks.images.recipe import ImageData
 
+images.os = SimpleNamespace(cpu_count=lambda: 2)  # each core reads some ahead
 read_image(sys.argv[1] + "/black/0.png")
 found = read_all(ImageData(data=(sys.argv[1],)))
 before = peak()
 Path(sys.argv[2]).mkdir()
-store_labelled(found, ImageProcessor.of(64, 3), Path(sys.argv[2]))
+store_labelled(found, ImageProcessor.of(int(sys.argv[3]), 3), Path(sys.argv[2]))
 stored = sum(each.stat().st_size for each in Path(sys.argv[2]).rglob("*"))
 print(len(found.train) + len(found.valid), stored, 1024 * (peak() - before))
 """
@@ -162,15 +165,27 @@ print(len(found.train) + len(found.valid), stored, 1024 * (peak() - before))
 @needs_peak
 def test_images_that_are_larger_than_memory_together_are_stored_a_few_at_a_time(tmp_path):
     """3,000 pictures of 160 × 160 pixels, 230 MB, which are stored as 37 MB."""
+    grown = grown_by(tmp_path, 3000, 160, size=64)
+    assert grown < 20_000_000, f"{grown:,} bytes more"  # so that not even what is stored was there at once
+
+
+@needs_peak
+def test_and_fewer_where_each_is_large(tmp_path):
+    """80 pictures that are made 1024 × 1024, 250 MB: 67 MB at once, and once more as what is written."""
+    grown = grown_by(tmp_path, 80, 16, size=1024)
+    assert grown < 300_000_000, f"{grown:,} bytes more"
+
+
+def grown_by(tmp_path: Path, count: int, side: int, *, size: int) -> int:
+    """How many bytes more a process has at most that stores so many pictures."""
     place = tmp_path / "a"
     for number, name in enumerate(("black", "white")):
         (place / name).mkdir(parents=True)
-        Image.new("RGB", (160, 160), (100 * number,) * 3).save(place / name / "0.png")
-        for each in range(1, 1500):
+        Image.new("RGB", (side, side), (100 * number,) * 3).save(place / name / "0.png")
+        for each in range(1, count // 2):
             (place / name / f"{each}.png").hardlink_to(place / name / "0.png")
-    done = subprocess.run(
-        [sys.executable, "-c", BOUNDED, str(place), str(tmp_path / "run")], capture_output=True, text=True, check=True
-    )
-    count, stored, grown = map(int, done.stdout.split())
-    assert (count, stored > 3000 * 64 * 64 * 3) == (3000, True)
-    assert grown < 20_000_000, f"{grown:,} bytes more"  # so that not even what is stored was there at once
+    command = [sys.executable, "-c", BOUNDED, str(place), str(tmp_path / "run"), str(size)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found, stored, grown = map(int, done.stdout.split())
+    assert (found, stored > count * size * size * 3) == (count, True)
+    return grown
