@@ -355,9 +355,56 @@ def test_pickles_that_are_cut_off_or_hold_something_else_are_refused(tmp_path):
         (dumped({"labels": labels[:2], "data": pixels}), "has 3 images, but 2 labels"),
         (dumped({"labels": [0, 1, 5], "data": pixels}), "has labels from 0 to 5, but there are 5 names"),
         (dumped({"labels": [0, 1, -1], "data": pixels}), "has labels from -1 to 1, but there are 5 names"),
+        (dumped({"labels": [1, 1, [1, 2]], "data": pixels}), "has labels of which some are lists"),
+        (dumped({"labels": ["a", "b", "c"], "data": pixels}), "has labels of the type <U1; give the number of one of"),
     ):
         file.write_bytes(content)
         assert said in refused(folder)
+
+
+def test_names_of_classes_that_are_no_texts_are_refused(tmp_path):
+    folder = cifar_python(tmp_path, {"data_batch_1": rows(3, 1)}, as_python_2)
+    for names in ([1, 2, 3, 4, 5], [*NAMES[1:], None]):
+        written(folder / "batches.meta", pickle.dumps({"label_names": names}, 2))
+        assert "batches.meta: its label_names are not all texts, as CIFAR's are" in refused(folder)
+
+
+EACH_REFUSED = """
+import sys
+from pathlib import Path
+from manyheads.core.errors import DataError
+from manyheads.data.readers.image_sets import read_image_set
+for place in sys.argv[1:]:
+    try:
+        read_image_set(Path(place))
+    except DataError as error:
+        print(error, flush=True)
+"""
+
+
+def test_tuples_in_tuples_without_end_are_refused_by_the_machine_that_meets_them(tmp_path):
+    nested = b")" + b"\x85" * 200_000  # Python's own stack is no higher
+    text = b"X\x01\x00\x00\x00a"
+    places = {
+        "a key": b"}" + nested + b"K\x01s.",
+        "keys": b"}(" + nested + b"K\x01" + nested + b"K\x01u.",
+        "a module": nested + text + b"\x93.",
+        "a name": text + nested + b"\x93.",
+        "a codec": b"c_codecs\nencode\n" + text + nested + b"\x86R.",
+        "what is called": nested + b")R.",
+        "a shape": b"cnumpy\nndarray\n)R(K\x01" + nested + b"cnumpy\ndtype\nX\x02\x00\x00\x00u1\x85R\x89C\x00tb.",
+        "a type": b"cnumpy\ndtype\n" + nested + b"\x85R.",
+        "all": nested + b".",
+    }
+    for place, content in places.items():
+        written(tmp_path / place / "data_batch_1", b"\x80\x02" + content)
+        written(tmp_path / place / "batches.meta", pickle.dumps({"label_names": NAMES}, 2))
+    command = [sys.executable, "-c", EACH_REFUSED, *(str(tmp_path / place) for place in places)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout.splitlines()
+    assert (done.returncode, done.stderr, len(said)) == (0, "", len(places)), said
+    for place, line in zip(places, said):
+        assert line.startswith(f"{tmp_path / place / 'data_batch_1'} is a pickle that"), line
 
 
 class Runs:
@@ -461,6 +508,7 @@ BAD = [
     ({"images": PIXELS, "labels": CLASSES[1:]}, "has 5 images, but 4 labels"),
     ({"images": PIXELS, "labels": np.eye(5)}, "has labels of the shape [5, 5]"),
     ({"images": PIXELS, "labels": CLASSES / 2}, "has labels of the type float64"),
+    ({"images": PIXELS, "labels": np.array([b"\xff", *b"abcd"], "S1")}, "has labels that are not UTF-8"),
     ({"images": PIXELS.reshape(5, -1), "labels": CLASSES}, "images has the shape [5, 42], of which it is not clear"),
     ({"images": numbers(5, 3, 6, 3), "labels": CLASSES}, "images has the shape [5, 3, 6, 3], of which it is not clear"),
     ({"images": numbers(5, 6, 6, 2), "labels": CLASSES}, "images has the shape [5, 6, 6, 2], of which it is not clear"),
