@@ -473,7 +473,7 @@ KINDS = {
     "colour": (numbers(5, 6, 7, 3), (6, 7), False),
     "alpha": (numbers(5, 6, 7, 4), (6, 7), False),
     "one": (numbers(5, 6, 7, 1), (6, 7), True),
-    "deep": (numbers(5, 6, 7, dtype=np.uint16), (6, 7), True),
+    "deep": (numbers(5, 6, 7, dtype=np.uint16) * 257, (6, 7), True),
     "columns first": (np.asfortranarray(numbers(5, 6, 7, 3)), (6, 7), False),
     "floats": ((numbers(5, 6, 7) / 255).astype(np.float32), (6, 7), True),
 }
@@ -514,6 +514,8 @@ BAD = [
     ({"images": numbers(5, 6, 6, 2), "labels": CLASSES}, "images has the shape [5, 6, 6, 2], of which it is not clear"),
     ({"images": PIXELS.astype(np.int64), "labels": CLASSES}, "images is of int64; give uint8, uint16, or floats"),
     ({"images": PIXELS > 3, "labels": CLASSES}, "images is of bool"),
+    ({"images": PIXELS.astype(np.uint16), "labels": CLASSES}, "is of uint16, where white is 65,535, but goes to 25"),
+    ({"images": PIXELS[:, :1], "labels": CLASSES}, "images: each picture has 7 × 1 pixels, which show nothing"),
     ({"images": PIXELS.astype(float), "labels": CLASSES}, "images has floats from"),
     ({"images": PIXELS / np.nan, "labels": CLASSES}, "images has floats from nan"),
     ({"images": PIXELS[:0], "labels": CLASSES[:0]}, "images has the shape [0, 6, 7], which is no row"),
@@ -545,6 +547,28 @@ def test_a_damaged_npz_is_never_more_than_a_sentence(tmp_path, save):
         file.write_bytes(changed)
         with suppress(DataError, ConfigError):  # a label may become another one
             read_image_set(file)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (10**12, 8, 8)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': " + 3000 * "(" + "}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (" + 3000 * "-" + "1,)}",
+        "{'descr': 'nothing', 'fortran_order': False, 'shape': (5, 6, 7)}",
+        "{'descr': '|u1'}",
+        "[]",
+        "",
+    ],
+)
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_damaged_header_in_an_npz_is_refused_with_the_name_of_its_array(tmp_path, header, version):
+    content = b"\x93NUMPY" + bytes((version, 0)) + (len(header) + 1).to_bytes(2, "little") + f"{header}\n".encode()
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in ("images", "labels"):
+            archive.writestr(f"{name}.npy", content)
+    said = f"{tmp_path / 'a.npz'}: images has a header that is damaged or of another kind of file; copy it again"
+    assert refused(tmp_path / "a.npz") == said
 
 
 def test_a_vast_array_in_a_small_npz_is_refused(tmp_path):
