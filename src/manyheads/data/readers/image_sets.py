@@ -79,6 +79,8 @@ def read_image_set(path: Path, part: str = "train") -> ImageSet:
     path = Path(path)
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
+    if not path.is_dir() and not path.is_file():
+        raise DataError(f"{path} is neither a folder nor a file; name a folder of images or an .npz")
     if path.is_file() and path.suffix.lower() != ".npz":
         what = "unpack it, and name the folder" if ARCHIVE.search(path.name) else "name the folder that it is in"
         raise DataError(f"{path} is a file, where a folder of images or an .npz is wanted; {what}")

@@ -21,6 +21,7 @@ ENDINGS = frozenset({
 })  # fmt: skip
 # Those that a picture comes in, and no more: to open some others, such as EPS, Pillow starts a program.
 FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "TIFF", "BMP", "DIB", "PPM", "AVIF", "JPEG2000", "ICO", "TGA")
+DEVICES = "/dev"  # where a shell puts what another program writes, as in <(cat photo.png)
 _opening = Lock()
 
 
@@ -69,6 +70,8 @@ def _opened(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder, not a picture; name the pictures in it")
+        if path.exists() and not path.is_file() and not path.absolute().is_relative_to(DEVICES):
+            raise DataError(f"{path} is a pipe or the like, for which one may wait for ever; name a picture's file")
         return path.open("rb")
     except FileNotFoundError:
         raise DataError(f"{path} is not there; check the path") from None
@@ -151,8 +154,12 @@ def natural(path: Path | str) -> tuple[Any, ...]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """All files in a folder and in folders below it that are not hidden, in order; links to folders are followed."""
-    return sorted(_walked(folder, set()), key=natural)
+    """All files in a folder and in folders below it that are not hidden, in order.
+
+    Links to folders are followed, but for those that lead back to where they are; pipes and the like are passed over.
+    """
+    above = {str(parent) for parent in Path(os.path.realpath(folder)).parents}
+    return sorted(_walked(folder, above), key=natural)
 
 
 def _walked(folder: Path, seen: set[str]) -> Iterator[Path]:
@@ -167,5 +174,5 @@ def _walked(folder: Path, seen: set[str]) -> Iterator[Path]:
     for entry in entries:
         if entry.is_dir():
             yield from _walked(entry, seen)
-        else:
+        elif entry.is_file() or not entry.exists():  # a link to nowhere is named when it is read
             yield entry

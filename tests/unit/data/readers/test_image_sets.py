@@ -1,6 +1,7 @@
 """Labelled images: folders, MNIST, CIFAR and .npz are read as they were written, and refused in a sentence if not."""
 
 import gzip
+import os
 import pickle
 import subprocess
 import sys
@@ -124,6 +125,17 @@ def test_folders_without_what_is_needed_are_refused_by_name(tmp_path):
         read_image_set(tmp_path / "divided")
     picture(tmp_path / "tested" / "test" / "cat" / "1.png")
     assert "has no part to learn from, only test; name another place" in refused(tmp_path / "tested")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
+def test_a_place_that_is_a_pipe_or_a_device_is_refused_and_in_a_class_passed_over(tmp_path):
+    os.mkfifo(tmp_path / "a.npz")
+    for place in (tmp_path / "a.npz", Path(os.devnull)):
+        assert "is neither a folder nor a file; name a folder of images or an .npz" in refused(place)
+    for name in ("cat/1.png", "dog/1.png"):
+        picture(tmp_path / "all" / name)
+    os.mkfifo(tmp_path / "all" / "cat" / "2.png")
+    assert read_image_set(tmp_path / "all").size == (7, 5)
 
 
 def test_pictures_beside_the_folders_of_classes_are_told_of(tmp_path, capsys):

@@ -272,6 +272,29 @@ def test_what_is_no_picture_is_named(tmp_path):
         assert "is no picture; give the path of a file" in refused(other)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
+def test_a_pipe_is_refused_where_nobody_may_ever_write_into_it(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    (tmp_path / "b.png").symlink_to(tmp_path / "a.png")
+    for path in (tmp_path / "a.png", tmp_path / "b.png"):
+        assert f"{path} is a pipe or the like, for which one may wait for ever; name a picture's file" in refused(path)
+        with pytest.raises(DataError, match="is a pipe or the like"):
+            glance(path)
+    saved(tmp_path / "c.png", numbers(5, 7))
+    assert [path.name for path in image_files([tmp_path])] == ["c.png"]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="a shell has no name for what another program writes")
+def test_but_what_another_program_writes_may_be_a_picture(tmp_path):
+    picture = numbers(5, 7, 3)
+    content = saved(tmp_path / "a.png", picture).read_bytes()
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    assert (seen(f"/dev/fd/{reading}") == picture).all()
+    os.close(reading)
+
+
 @pytest.mark.skipif(os.getuid() == 0 if hasattr(os, "getuid") else False, reason="all files are open to root")
 def test_a_file_that_may_not_be_read_is_named(tmp_path):
     path = saved(tmp_path / "a.png", numbers(5, 7))
@@ -506,6 +529,13 @@ def test_links_are_followed_and_in_circles_but_once(tmp_path):
     (tmp_path / "a" / "other").symlink_to(tmp_path / "other", target_is_directory=True)
     (tmp_path / "a" / "same.png").symlink_to(tmp_path / "a" / "1.png")
     assert found(tmp_path, "a") == ["a/1.png", "a/other/2.png"]
+
+
+def test_a_link_to_a_folder_around_it_brings_none_of_its_other_pictures(tmp_path):
+    named(tmp_path, "all/cat/1.png", "all/cat/deeper/2.png", "all/dog/3.png", "elsewhere/4.png")
+    for place, target in (("cat/up", "all"), ("cat/deeper/up", "all/cat"), ("cat/top", "."), ("cat/else", "elsewhere")):
+        (tmp_path / "all" / place).symlink_to(tmp_path / target, target_is_directory=True)
+    assert found(tmp_path, "all/cat") == ["all/cat/1.png", "all/cat/deeper/2.png", "all/cat/else/4.png"]
 
 
 def test_names_of_nothing_are_refused(tmp_path):
