@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import PEAK, needs_peak
 
@@ -108,8 +109,33 @@ def test_a_divided_folder_is_learned_from_in_one_part_and_validated_on_another(t
         folder(place / part, count)
     found = read_all(ImageData(data=(str(place),), valid=(str(place),)))
     assert (len(found.train), len(found.valid)) == (18, 6)
-    found = read_all(ImageData(data=(str(place),)))  # its test part is for the test
-    assert len(found.train) + len(found.valid) == 18
+
+
+def test_what_a_divided_place_brings_to_validate_on_is_taken_and_what_is_to_test_on_never(tmp_path, capfd):
+    place, pixels = tmp_path / "all", np.arange(5 * 36, dtype=np.uint8).reshape(5, 6, 6)
+    for part, count in (("train", 20), ("test", 2)):
+        folder(place / part, count)
+    labels = np.array([*"ababa"])
+    np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_val=pixels[:3], y_val=labels[:3])
+    np.savez(tmp_path / "b.npz", x_train=pixels, y_train=labels, x_test=pixels[:3], y_test=labels[:3])
+    for name, parts, said in (
+        (place, (36, 4), "held out for validation: 4 of 40 images"),
+        (tmp_path / "a.npz", (5, 3), f"{tmp_path / 'a.npz'} has a valid part, which is validated on; name others with"),
+    ):
+        found = read_all(ImageData(data=(str(name),)))
+        assert (len(found.train), len(found.valid)) == parts
+        assert said in told(capfd)
+    with pytest.raises(DataError, match="too few images, 5, to hold some out; give others with --valid"):
+        read_all(ImageData(data=(str(tmp_path / "b.npz"),)))
+    folder(place / "val", 3)
+    found = read_all(ImageData(data=(str(place),)))
+    assert {source.parts[-3] for source, _ in found.train} == {"train"}
+    assert {source.parts[-3] for source, _ in found.valid} == {"val"}
+    assert (len(found.train), len(found.valid)) == (40, 6)
+    assert f"{place} has a valid part, which is validated on" in told(capfd)
+    found = read_all(ImageData(data=(str(place),), valid=(str(place / "test"),)))
+    assert {source.parts[-3] for source, _ in found.valid} == {"test"}  # which somebody asked for
+    assert "valid part" not in told(capfd)
 
 
 def test_several_places_are_one_set_whose_size_is_that_of_all(tmp_path):

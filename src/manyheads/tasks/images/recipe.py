@@ -19,7 +19,8 @@ class ImageData:
     """A folder with a sub-folder of pictures for each class, or with train and test folders of such; a folder of
     MNIST's or CIFAR's files; or an .npz of images and labels. Nothing at all: scikit-learn's handwritten digits."""
     valid: Files = ()
-    """Images for validation, of the same kinds; without any, a tenth is held out, up to 1,000, by class."""
+    """Images for validation, of the same kinds; without any, the valid part of --data, else a tenth is held out, up to
+    1,000, by class."""
     size: int | None = None
     """Pixels along the side that images are made to have; unset: their own where all have one of up to 256, else the
     model's."""

@@ -145,6 +145,23 @@ def test_pictures_beside_the_folders_of_classes_are_told_of(tmp_path, capsys):
     assert "2 pictures beside the folders of classes, as a.png, left out" in " ".join(capsys.readouterr().err.split())
 
 
+def test_files_of_no_kind_of_picture_among_those_of_a_class_are_counted_and_one_of_them_is_named(tmp_path, capsys):
+    for name in ("cat/1.png", "dog/1.png"):
+        picture(tmp_path / name)
+    for name in ("cat/Thumbs.db", "dog/desktop.ini", "dog/.DS_Store", "dog/.hidden/2.heic"):
+        written(tmp_path / name, b"")
+    assert len(read_image_set(tmp_path).images) == 2
+    assert capsys.readouterr().err == ""
+    for name in ("cat/2.heic", "cat/deeper/3", "dog/notes.txt"):
+        written(tmp_path / name, b"")
+    assert len(read_image_set(tmp_path).images) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    place = tmp_path / "cat" / "2.heic"
+    assert said == f"warning: {tmp_path}: 3 files of no kind of picture that is read, as {place}, left out"
+    (tmp_path / "cat" / "1.png").unlink()
+    assert f"the folder {tmp_path / 'cat'} of a class holds no picture but 2.heic, 3; put pict" in refused(tmp_path)
+
+
 def test_size_and_shades_are_those_that_all_pictures_share(tmp_path):
     for name, size in (("a/1.png", (5, 7)), ("b/1.png", (5, 7))):
         picture(tmp_path / name, size, "L")
