@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import warn
 from manyheads.data.images import COLOUR, GREY, ImageProcessor
 from manyheads.data.ragged import Ragged, store_written
-from manyheads.data.readers.images import read_image
 from manyheads.data.sides import refuse_large_side
 from manyheads.nn.patches import refuse_uneven_patches
 from manyheads.ops.device import readable
@@ -22,7 +20,6 @@ from manyheads.tasks.task import Asked
 
 AT_ONCE, BYTES_AT_ONCE = 256, 2**26  # images, or so much of them, laid down together
 LARGEST_OWN = 256  # pixels along a side up to which images keep the size that all of them have
-LOOKED_AT = 20  # images whose size is that of all
 NAMED = 5  # of the files that cannot be read
 PATCHES = 7  # along a side, at least, where nobody says how large a patch is
 
@@ -46,15 +43,6 @@ def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Ask
         fitted = replace(fitted, patch_size=usual_patch(size))
     refuse_uneven_patches(fitted.image_size, fitted.patch_size)
     return fitted
-
-
-def common_side(images: Sequence[Any]) -> int | None:
-    """The longer side of the first few images that can be read, where all of them have one size."""
-    sizes: set[tuple[int, int]] = set()
-    for image in images[:LOOKED_AT]:
-        with suppress(DataError):
-            sizes.add(read_image(image).size)
-    return max(*sizes.pop()) if len(sizes) == 1 else None
 
 
 def usual_patch(size: int) -> int:

@@ -237,25 +237,30 @@ def test_stored_questions_that_were_changed_are_refused(tmp_path):
             stored_questions(tmp_path)
 
 
-def test_sizes_of_a_captioner_follow_from_the_first_images(tmp_path):
-    place = tmp_path / "pictures"
+def test_sizes_and_colours_of_a_captioner_follow_from_all_images(tmp_path):
+    place, count = tmp_path / "pictures", 32
     place.mkdir()
-    for number in range(12):
-        Image.new("RGB", (21, 14), "red").save(place / f"{number}.png")
-    file = table(tmp_path / "a.tsv", *((place / f"{number}.png", "red") for number in range(12)))
+    for number in range(count):
+        Image.new("L", (21, 14), number).save(place / f"{number}.png")
+    file = table(tmp_path / "a.tsv", *((place / f"{number}.png", "red") for number in range(count)))
 
     def sizes(preset=None, **data) -> tuple[int, int, int]:
         model = runs.resolve("caption", flags={"data": {"pairs": (str(file),), **data}}, preset=preset).model
         return model.image_size, model.patch_size, model.channels
 
-    assert sizes(preset="captioner_tiny") == (21, 3, 3)  # the longer side
+    assert sizes(preset="captioner_tiny") == (21, 3, 1)  # the longer side
+    Image.new("RGB", (21, 14), "red").save(place / f"{count - 1}.png")
+    assert sizes(preset="captioner_tiny") == (21, 3, 3)
     assert sizes(preset="captioner_tiny", size=35, grey=True) == (35, 5, 1)
     assert sizes(size=32) == (32, 16, 3)
     with pytest.raises(ConfigError, match="a side of 21 pixels does not split into patches of 16"):
         sizes()
-    Image.new("RGB", (24, 14), "red").save(place / "11.png")
     broken(place / "3.png")
+    assert sizes(preset="captioner_tiny") == (21, 3, 3)
+    Image.new("RGB", (24, 14), "red").save(place / f"{count - 1}.png")
     assert sizes() == (224, 16, 3)
+    Image.new("L", (24, 14), 9).save(place / f"{count - 1}.png")
+    assert sizes() == (224, 16, 1)
 
 
 # BLEU

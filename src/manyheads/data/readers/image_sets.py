@@ -14,7 +14,7 @@ from manyheads.core.log import say, warn
 from manyheads.core.words import counted
 from manyheads.data.readers import cifar, mnist, npz
 from manyheads.data.readers.arrays import WHOLE, Labelled
-from manyheads.data.readers.images import files_below, glance, is_image, natural
+from manyheads.data.readers.images import files_below, is_image, looks, natural
 from manyheads.data.readers.pixels import reason_of
 
 PARTS = {"train": ("train",), "valid": ("valid", "test", "train"), "test": ("test", "valid", "train")}
@@ -52,22 +52,7 @@ class ImageSet:
 
     @cached_property
     def _looks(self) -> tuple[tuple[int, int] | None, bool]:
-        sizes, grey = set[tuple[int, int]](), True
-        for size, is_grey in map(_look, self.images):
-            sizes, grey = sizes | size, grey and is_grey
-            if len(sizes) > 1 and not grey:  # as soon as with photos
-                break
-        return (sizes.pop() if len(sizes) == 1 else None), grey
-
-
-def _look(image: Any) -> tuple[set[tuple[int, int]], bool]:
-    if not isinstance(image, Path):
-        return {image.shape[:2]}, image.ndim == 2 or image.shape[2] == 1
-    try:
-        size, grey = glance(image)
-    except DataError:  # it is said when it is read
-        return set(), True
-    return {size}, grey
+        return looks(self.images)
 
 
 def read_image_set(path: Path, part: str = "train") -> ImageSet:

@@ -61,6 +61,29 @@ def glance(path: Path) -> tuple[tuple[int, int], bool]:
         return (image.height, image.width), is_grey(image)
 
 
+def looks(images: Iterable[Any]) -> tuple[tuple[int, int] | None, bool]:
+    """Height and width where all images have the same, and whether all are in shades of grey.
+
+    Images are paths of files, at whose headers alone one looks, or arrays, [height, width] or with colours behind.
+    """
+    sizes, grey = set[tuple[int, int]](), True
+    for size, shades in map(_look, images):
+        sizes, grey = sizes | size, grey and shades
+        if len(sizes) > 1 and not grey:  # as soon as with photos
+            break
+    return (sizes.pop() if len(sizes) == 1 else None), grey
+
+
+def _look(image: Any) -> tuple[set[tuple[int, int]], bool]:
+    if not isinstance(image, Path):
+        return {image.shape[:2]}, image.ndim == 2 or image.shape[2] == 1
+    try:
+        size, grey = glance(image)
+    except DataError:  # it is said when it is read
+        return set(), True
+    return {size}, grey
+
+
 def _from_file(path: Path) -> "Image":
     with _opened(path) as file, _identified(file, path) as image:
         return as_seen(image, str(path))
