@@ -15,6 +15,8 @@ from manyheads.data.readers.pixels import LARGEST, as_seen, damaged, from_array,
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from manyheads.data.readers.pixels import Then
+
 ENDINGS = frozenset({
     ".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".dib", ".pbm",
     ".pgm", ".ppm", ".pnm", ".avif", ".jp2", ".j2k", ".ico", ".tga",
@@ -33,21 +35,24 @@ def require_pillow() -> None:
         raise MissingExtra("pillow", "images", "Reading images") from None
 
 
-def read_image(source: Any) -> "Image":
+def read_image(source: Any, then: "Then | None" = None) -> "Image":
     """A picture of mode RGB, or L where it is grey, from a file's path, a picture of PIL, or an array or tensor.
 
     It is turned as its EXIF says, laid over white where it is transparent, and of several frames it is the first, with
     a warning.  Arrays are [height, width] or [height, width, 1, 3 or 4], tensors also [1 or 3, height, width], of
-    uint8, uint16, or floats from 0 to 1.
+    uint8, uint16, or floats from 0 to 1.  What is made of it `then` is made before another large one has its place in
+    memory.
     """
     require_pillow()
     from PIL import Image
 
     if isinstance(source, Image.Image):
-        return as_seen(source, str(getattr(source, "filename", "")))
+        return as_seen(source, str(getattr(source, "filename", "")), then)
     if isinstance(source, str | os.PathLike):
-        return _from_file(Path(source))
-    return from_array(source)
+        path = Path(source)
+        with _opened(path) as file, _identified(file, path) as image:
+            return as_seen(image, str(path), then)
+    return then(from_array(source)) if then else from_array(source)
 
 
 # Files
@@ -82,11 +87,6 @@ def _look(image: Any) -> tuple[set[tuple[int, int]], bool]:
     except DataError:  # it is said when it is read
         return set(), True
     return {size}, grey
-
-
-def _from_file(path: Path) -> "Image":
-    with _opened(path) as file, _identified(file, path) as image:
-        return as_seen(image, str(path))
 
 
 def _opened(path: Path) -> BinaryIO:

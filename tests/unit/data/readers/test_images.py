@@ -181,6 +181,19 @@ def test_a_printed_photo_has_the_colours_that_a_person_sees(tmp_path):
         assert np.abs(seen(path).astype(int) - colour).max() < 6
 
 
+def test_transparent_pictures_are_laid_over_white_by_rows(tmp_path, monkeypatch):
+    alpha, places, colours = numbers(5, 7, seed=2), numbers(5, 7) % 6, numbers(6, 3, seed=2)
+    rgba, grey = Image.fromarray(np.dstack([numbers(5, 7, 3), alpha])), Image.fromarray(np.dstack([places, alpha]))
+    pictures = [rgba, grey, rgba.convert("RGBa"), grey.convert("La")]
+    pictures += [saved(tmp_path / "a.png", palette(colours, places), transparency=4)]
+    pictures += [saved(tmp_path / "b.png", numbers(5, 7), transparency=int(numbers(5, 7)[1, 1]))]
+    whole = [seen(each) for each in pictures]
+    for pixels in (1, 7, 15):
+        monkeypatch.setattr("manyheads.data.readers.pixels.PIXELS_AT_ONCE", pixels)
+        assert [seen(each).tolist() for each in pictures] == [each.tolist() for each in whole]
+    assert [each.ndim for each in whole] == [3, 2, 3, 2, 3, 2]
+
+
 # Deeper than 8 bits
 
 
@@ -420,6 +433,43 @@ def test_a_picture_without_end_is_refused_before_it_is_in_memory(tmp_path, endin
         assert f"{LARGEST:,}" in first
         assert int(grown) < 60_000, done.stdout  # kilobytes, of 900 MB
         assert done.stderr == ""
+
+
+MANY = f"""{PEAK}
+import os, sys
+from types import SimpleNamespace
+from manyheads.data import images
+images.os = SimpleNamespace(cpu_count=lambda: 6)
+processor = images.ImageProcessor.of(8, 3)
+processor.pixels(Path(sys.argv[1]))
+before = peak()
+found = [*processor.many([Path(sys.argv[2])] * 12)]
+assert all((each == 255).all() for each in found), found
+print(peak() - before, flush=True)
+if not os.fork():
+    os._exit(0 if (processor.pixels(Path(sys.argv[2])) == 255).all() else 1)
+print(os.wait()[1])
+"""
+
+
+@needs_peak
+def test_large_pictures_are_decoded_one_after_another_however_many_threads_there_are(tmp_path):
+    """With 25 million pixels that let white through, each."""
+    small = saved(tmp_path / "a.png", numbers(5, 7))
+    large = saved(tmp_path / "b.png", Image.new("P", (5000, 5000)), transparency=0)
+    command = [sys.executable, "-c", MANY, str(small), str(large)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    grown, child = map(int, done.stdout.split())
+    assert grown < 300_000, grown  # kilobytes: 150 MB of one, where six would take more than 2 GB
+    assert child == 0  # a process that was forked reads them, too
+
+
+def test_a_large_picture_is_read_and_refused_as_any_other(tmp_path, monkeypatch):
+    monkeypatch.setattr("manyheads.data.readers.pixels.LARGE", 1)
+    path = saved(tmp_path / "a.png", numbers(9, 9, 3))
+    assert (seen(path) == numbers(9, 9, 3)).all()
+    path.write_bytes(path.read_bytes()[:90])
+    assert refused(path).startswith(f"{path} cannot be decoded")
 
 
 def test_as_many_pixels_as_are_read_are_read(tmp_path, monkeypatch):
