@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ FEWEST = 2  # pixels on a side
 SEQUENCES = ("GIF", "WEBP", "PNG", "TIFF", "AVIF")  # a second picture in a photo's MPO is its preview, no frame
 SCALED = ("PNG", "PPM")  # whose readers bring what is deeper than 8 bits to 16
 BITS, MEANING, LEAST_IS_WHITE = 258, 262, 0  # tags of TIFF, which Pillow heeds up to 8 bits
+NAMED = 5  # pictures of several frames that a person is told of, each for itself
 GIVEN = "the picture given"
 ROUNDED = 1e-5  # how far beyond 0 and 1 a float may be, as after interpolation
 
@@ -90,10 +92,14 @@ def _decoded(image: "Image", path: str) -> "Image":
 
 
 def _warn(name: str, frames: int) -> None:
-    warn(f"{name} has {frames:,} frames; only the first is read")
+    number = next(_moving)
+    if number < NAMED:
+        warn(f"{name} has {frames:,} frames; only the first is read")
+    elif number == NAMED:
+        warn("more pictures have several frames, of which only the first is read; they are not named")
 
 
-_warn_once = cache(_warn)  # a picture is read more than once
+_warn_once, _moving = cache(_warn), count()  # a picture is read more than once
 
 
 def _upright(image: "Image") -> "Image":

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zlib
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from helpers import PEAK, needs_peak, written
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.data.readers.images import glance, image_files, read_image
-from manyheads.data.readers.pixels import LARGEST
+from manyheads.data.readers.pixels import LARGEST, NAMED
 
 Image = pytest.importorskip("PIL.Image", reason="pillow is not installed: pip install 'manyheads[images]'")
 ORIENTATION = 0x0112
@@ -245,6 +246,11 @@ def test_numbers_of_32_bits_are_read_in_the_range_that_holds_them(tmp_path):
 # Frames
 
 
+@pytest.fixture(autouse=True)
+def nobody_was_told(monkeypatch):
+    monkeypatch.setattr("manyheads.data.readers.pixels._moving", count())
+
+
 @pytest.mark.parametrize("ending", ["gif", "webp", "png", "tif"])
 def test_of_several_frames_the_first_is_read_and_that_is_said_once(tmp_path, ending, capsys):
     frames = [Image.new("RGB", (7, 5), colour) for colour in ("red", "blue", "green")]
@@ -256,6 +262,17 @@ def test_of_several_frames_the_first_is_read_and_that_is_said_once(tmp_path, end
     image.seek(1)  # a picture that was moved there is meant as it is
     assert np.abs(seen(image).astype(int) - [0, 0, 255]).max() < 2
     assert "frames" not in capsys.readouterr().err
+
+
+def test_a_few_pictures_of_several_frames_are_named_and_others_mentioned(tmp_path, capsys):
+    frames = [Image.new("RGB", (7, 5), colour) for colour in ("red", "blue", "green")]
+    for number in range(NAMED + 3):
+        saved(tmp_path / f"{number}.gif", frames[0], save_all=True, append_images=frames[1:])
+        read_image(tmp_path / f"{number}.gif")
+        seen(Image.open(tmp_path / "0.gif"))
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("has 3 frames; only the first is read") == NAMED
+    assert said.count("more pictures have several frames") == 1
 
 
 def test_one_frame_is_nothing_to_talk_about(tmp_path, capsys):
