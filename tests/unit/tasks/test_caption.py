@@ -114,6 +114,20 @@ def test_a_line_is_a_path_and_its_texts_and_the_others_are_told_of(tmp_path, cap
         read_image_texts(table(tmp_path / "c.tsv", ("image", "caption")), SAID)
 
 
+def test_a_path_to_no_picture_that_is_there_is_no_header(tmp_path, capfd):
+    for path in ("../ok/none", "./none", "none.png", "/none"):
+        file = table(tmp_path / "a.tsv", (path, "first caption"), ("b.png", "second"))
+        assert [text for _, text in read_image_texts(file, SAID).rows] == ["first caption", "second"]
+    assert told(capfd) == ""
+
+
+def test_a_null_byte_is_refused_by_its_line(tmp_path):
+    row, other = ("a\0.png", "one"), ("c.png", "two")
+    for place, rows in ((1, [row, other]), (2, [other, row])):
+        with pytest.raises(DataError, match=rf"a\.tsv, line {place}: the path of the image holds a null byte; mend"):
+            read_files((str(table(tmp_path / "a.tsv", *rows)),), SAID)
+
+
 def test_a_tenth_of_the_images_is_held_out_with_all_that_is_said_of_them(tmp_path):
     rows = [(f"{number}.png", f"{number} said {time}") for time in range(3) for number in range(time, 31)]
     file = table(tmp_path / "a.tsv", *rows)
