@@ -555,10 +555,26 @@ def test_what_cannot_be_scored_is_refused(captioner, answerer, pictures, tmp_pat
         ConfigError, match=r"nothing to score a model that .* on: give --data, files as it is trained on"
     ):
         answerer.evaluate(AskEvaluation())
-    file = table(tmp_path / "a.tsv", (pictures[0], CAPTIONS[0]), (broken(tmp_path / "bad.png"), "bad"))
-    with pytest.raises(DataError, match=r"bad\.png is no picture"):
+    file = table(tmp_path / "a.tsv", *((broken(tmp_path / f"{each}.png"), "bad") for each in range(2)))
+    with pytest.raises(DataError, match=r"none of the 2 images can be read; the first: .*0\.png is no picture"):
         captioner.evaluate(Evaluation(pairs=(str(file),), out=str(tmp_path / "out.txt")))
     assert not (tmp_path / "out.txt").exists()
+
+
+def test_images_that_cannot_be_read_are_named_and_count_for_nothing(captioner, answerer, pictures, tmp_path, capfd):
+    bad, gone, out = broken(tmp_path / "bad.png"), tmp_path / "gone.png", tmp_path / "out.txt"
+    rows = [(bad, "bad"), (pictures[0], CAPTIONS[0]), (gone, "gone"), (pictures[1], "another"), (bad, "worse")]
+    found = captioner.evaluate(Evaluation(pairs=(str(table(tmp_path / "a.tsv", *rows)),), out=str(out)))
+    assert (found.numbers["images"], found.numbers["exact"]) == (2, 50)
+    assert out.read_text().splitlines() == ["", CAPTIONS[0], "", CAPTIONS[1]]  # a line for each image
+    assert told(capfd).count("left out: ") == 2
+    asked = [(image, question, answer) for image, named in ((bad, NAMED[0]), (pictures[3], NAMED[3]))
+             for question, answer in zip(QUESTIONS, named)]  # fmt: skip
+    found = answerer.evaluate(AskEvaluation(data=(str(table(tmp_path / "b.tsv", *asked)),), out=str(out)))
+    assert (found.numbers["questions"], found.numbers["exact"]) == (2, 100)
+    assert out.read_text().splitlines() == ["", "", *NAMED[3]]
+    said = told(capfd)
+    assert said.count("left out: ") == said.count(f"left out: {bad} is no picture") == 1  # an image is one image
 
 
 def test_a_text_is_kept_for_each_image_or_question(answerer, pictures, tmp_path):
