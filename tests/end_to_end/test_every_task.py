@@ -666,3 +666,13 @@ def test_scores_can_be_had_as_json(trial, run, folder):
     number = told[0][name]["score"] if name == "BLEU" else told[0][name]
     shown = called("evaluate", *files, run).out
     assert any(f"{value:.{digits}f}" in shown for value in (number, 100 * number) for digits in (2, 3))
+
+
+@only("ask")
+def test_a_picture_is_read_once_however_much_is_asked_about_it(trial, run, folder, tmp_path):
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    assert f"{tmp_path / 'bad.png'} is no picture" in refused("ask", run, tmp_path / "bad.png", "What?", "Where?")
+    picture, questions = folder / "pictures" / "dark" / "1.png", ("What is it?", "What is bright?")
+    alone = [table for question in questions for table in tables("ask", run, picture, question)]
+    together = tables("ask", run, picture, *questions)
+    assert [{**each, "score": pytest.approx(each["score"], abs=1e-4)} for each in alone] == together
