@@ -99,6 +99,10 @@ def test_labels_that_cannot_be_learned_are_refused(tmp_path):
     said = rf"{other}: the label 'green' is not among those of the training images \(black, white\)"
     with pytest.raises(DataError, match=said):
         read_all(ImageData(data=(str(both),), valid=(str(other),)))
+    for name in ("\udcffcat", "\ud83d"):
+        np.savez(tmp_path / "a.npz", images=np.zeros((4, 6, 6), np.uint8), labels=np.array([name, "b"] * 2))
+        with pytest.raises(DataError, match=r"a\.npz: the label '\\ud.* is not UTF-8, as a model's files are; rename"):
+            read_all(ImageData(data=(str(tmp_path / "a.npz"),)))
     with pytest.raises(ConfigError, match="valid is given without"):
         ImageData(valid=(str(both),))
 
