@@ -666,3 +666,32 @@ def test_scores_can_be_had_as_json(trial, run, folder):
     number = told[0][name]["score"] if name == "BLEU" else told[0][name]
     shown = called("evaluate", *files, run).out
     assert any(f"{value:.{digits}f}" in shown for value in (number, 100 * number) for digits in (2, 3))
+
+
+@only("ask")
+def test_a_picture_is_read_once_however_much_is_asked_about_it(trial, run, folder, tmp_path):
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    assert f"{tmp_path / 'bad.png'} is no picture" in refused("ask", run, tmp_path / "bad.png", "What?", "Where?")
+    picture, questions = folder / "pictures" / "dark" / "1.png", ("What is it?", "What is bright?")
+    alone = [table for question in questions for table in tables("ask", run, picture, question)]
+    together = tables("ask", run, picture, *questions)
+    assert [{**each, "score": pytest.approx(each["score"], abs=1e-4)} for each in alone] == together
+
+
+@only("images")
+def test_names_of_no_letters_are_shown_as_numbers_and_refused_for_what_is_saved(trial, run, folder, tmp_path):
+    place = tmp_path / "a\udcff"
+    try:
+        shutil.copytree(folder / "pictures", place / "b\udcff")
+    except OSError:
+        pytest.skip("this system has names in UTF-8 alone")
+    (place / "b\udcff" / "dark" / "c.png").write_bytes(b"no picture")
+    found = typed("classify-image", run, place / "b\udcff" / "dark")
+    assert (found.code, len(found.out.splitlines())) == (2, 12)
+    assert all("a\\udcff/b\\udcff/dark" in line for line in (*found.out.splitlines(), found.err.splitlines()[0]))
+    train = ["train", "images", "--out", tmp_path / "new", "--data"]
+    assert r"a\udcff', which is not UTF-8, as a recipe is; rename it" in refused(*train, place)
+    shutil.copytree(place / "b\udcff" / "dark", tmp_path / "all" / "dark")
+    shutil.copytree(place / "b\udcff" / "dark", tmp_path / "all" / "\udcfe")
+    assert r"all: the label '\udcfe' is not UTF-8" in refused(*train, tmp_path / "all", after_reading=True)
+    assert not (tmp_path / "new").exists()

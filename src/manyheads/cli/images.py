@@ -87,11 +87,15 @@ def ask(
 
     if not all(each.strip() for each in questions):
         raise DataError("the question is empty; ask one")
+    from manyheads.data.readers.images import read_image
     from manyheads.tasks.ask.use import ImageAnswerer
 
+    picture = read_image(image)
     answerer = ImageAnswerer.load(model, device=device)
-    found = answerer.written(((image, each) for each in questions), beam=beam, alpha=alpha, tokens=tokens)
-    for question, texts in _readable(questions, found):
+    found = answerer.written(((picture, each) for each in questions), beam=beam, alpha=alpha, tokens=tokens)
+    for question, texts in zip(questions, found):
+        if isinstance(texts, DataError):
+            raise texts
         if as_json:
             print_json({"image": str(image), "question": question, "answer": texts[0].text, "score": texts[0].score})
         else:

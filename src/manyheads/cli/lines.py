@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.words import is_utf8
 
 LINES_AT_ONCE = 1024
 BYTES_AT_ONCE = 2**16
@@ -73,7 +74,8 @@ def open_streams() -> None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 for as long as we run
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", newline="\n")
+            # Names of files may be of any bytes, and those that are no UTF-8 are shown as numbers.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 @dataclass(frozen=True)
@@ -157,10 +159,8 @@ def print_json(table: dict[str, Any]) -> None:
 
 def refuse_other_text(text: str | None) -> None:
     """What was typed must be text."""
-    try:
-        (text or "").encode("utf-8")
-    except UnicodeEncodeError:
-        raise ConfigError("the text is not valid UTF-8; type it in a terminal that writes UTF-8") from None
+    if not is_utf8(text or ""):
+        raise ConfigError("the text is not valid UTF-8; type it in a terminal that writes UTF-8")
 
 
 def width() -> int:

@@ -15,6 +15,7 @@ from reprlib import Repr
 from typing import Any, TypeVar
 
 from manyheads.core.errors import ConfigError
+from manyheads.core.words import is_utf8
 
 Config = TypeVar("Config")
 
@@ -162,6 +163,8 @@ def fitted(value: Any, hint: Any, path: str) -> Any:
                 raise ConfigError(f"{path} is {_short.repr(value)}, which is too large")
             return float(value)
         if origin is str and isinstance(value, str):
+            if not is_utf8(value):
+                raise ConfigError(f"{path} is {_short.repr(value)}, which is not UTF-8, as a recipe is; rename it")
             return str(value)
         if origin in (int, bool) and type(value) is origin:
             if abs(value) < LARGEST:

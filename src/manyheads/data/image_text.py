@@ -36,8 +36,8 @@ class ImageTextProcessor:
 def image_text_batches(
     pixels: Store, texts: Store, processor: ImageProcessor, *, size: int, pad: int, seed: int, shuffle: bool = True
 ) -> Batches:
-    """Batches of `size` texts: `pixels`, [B, side, side, channels] in uint8, `target`, [B, T], without a start, and where
-    there are questions `question`, [B, S].
+    """Batches of `size` texts: `pixels`, [B, side, side, channels] in uint8, `target`, [B, T], without a start; and
+    `question`, [B, S], where there are questions.
 
     Texts of one image come together, long ones with short ones: in batches of one length relations were not learned.
 

@@ -20,10 +20,10 @@ from manyheads.core.files import parse_json
 from manyheads.data.batches import Batch, Batches, by_count, shuffling
 from manyheads.data.ragged import Store
 from manyheads.data.readers.images import read_image
+from manyheads.data.sides import LARGEST
 
 FILE = "preprocessor_config.json"
 GREY, COLOUR = 1, 3
-LARGEST = 4096  # pixels along a side that a model reads
 RESAMPLINGS = range(6)  # Pillow's: nearest, Lanczos, bilinear, bicubic, box and Hamming
 READ_AHEAD = 4  # images for each thread that are read before they are asked for
 
@@ -88,12 +88,15 @@ class ImageProcessor:
 
     def pixels(self, source: Any) -> np.ndarray:
         """[size, size, channels] in uint8 of a file, an image of Pillow or an array."""
-        image = read_image(source)
+        image = read_image(source, self._sized)
+        return np.asarray(image).reshape(self.size, self.size, self.channels)
+
+    def _sized(self, image: Any) -> Any:
         mode = "RGB" if self.channels == COLOUR else "L"
         image = image if image.mode == mode else image.convert(mode)
         if image.size != (self.size, self.size):
-            image = image.resize((self.size, self.size), resample=self.resample)  # type: ignore
-        return np.asarray(image).reshape(self.size, self.size, self.channels)
+            image = image.resize((self.size, self.size), resample=self.resample)
+        return image
 
     def many(self, sources: Iterable[Any]) -> Iterator[np.ndarray | DataError]:
         """The pixels of each, in order, read by several threads; in place of one that cannot be read, why."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.core.grouping import grouped
 from manyheads.core.log import say, warn
+from manyheads.core.words import is_utf8
 from manyheads.data.batches import padded
 from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.ragged import Store
@@ -99,6 +100,8 @@ def with_dev(names: Iterable[str]) -> tuple[str, ...]:
 
 def label_names(counts: Counter[str], path: str | Path, what: str, remedy: str) -> tuple[str, ...]:
     """The labels in order; `what` has one each, and `remedy` says what to do where all have one of their own."""
+    if other := next((name for name in counts if not is_utf8(name)), None):
+        raise DataError(f"{path}: the label {other!r} is not UTF-8, as a model's files are; rename it")
     if len(counts) < 2:
         raise DataError(f"{path}: every {what} has the label {next(iter(counts))}; there must be two or more")
     if len(counts) == counts.total() > 2:

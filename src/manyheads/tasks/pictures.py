@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ from manyheads.core.errors import ConfigError, DataError
 from manyheads.core.log import warn
 from manyheads.data.images import COLOUR, GREY, ImageProcessor
 from manyheads.data.ragged import Ragged, store_written
-from manyheads.data.readers.images import read_image
+from manyheads.data.sides import refuse_large_side
 from manyheads.nn.patches import refuse_uneven_patches
 from manyheads.ops.device import readable
 from manyheads.tasks.task import Asked
 
-AT_ONCE = 256  # images laid down together
-LOOKED_AT = 20  # images whose size is that of all
+AT_ONCE, BYTES_AT_ONCE = 256, 2**26  # images, or so much of them, laid down together
+LARGEST_OWN = 256  # pixels along a side up to which images keep the size that all of them have
 NAMED = 5  # of the files that cannot be read
 PATCHES = 7  # along a side, at least, where nobody says how large a patch is
 
@@ -28,10 +27,13 @@ PATCHES = 7  # along a side, at least, where nobody says how large a patch is
 def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Asked, *, own: bool) -> Any:
     """The sizes of a model for images as large as asked for, or else as they all are, or else as the model's own are.
 
-    Where the sizes are our `own`, and nobody says how large a patch is, it is the largest of which there are still
+    They keep their own size up to a limit: photos may all have thousands of pixels, which nobody asked for. Where the
+    model's sizes are our `own`, and nobody says how large a patch is, it is the largest of which there are still
     enough. What follows from the images is asked for by what makes them so.
     """
-    size = data.size or about["side"] or model.image_size
+    own_side = about["side"] if (about["side"] or 0) <= LARGEST_OWN else None
+    size = data.size or own_side or model.image_size
+    refuse_large_side("model.image_size", size)
     fitted = replace(model, image_size=size, channels=GREY if data.grey or about["grey"] else COLOUR)
     for name, instead in (("image_size", "data.size"), ("channels", "data.grey")):
         found, said = getattr(fitted, name), getattr(model, name)
@@ -41,15 +43,6 @@ def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Ask
         fitted = replace(fitted, patch_size=usual_patch(size))
     refuse_uneven_patches(fitted.image_size, fitted.patch_size)
     return fitted
-
-
-def common_side(images: Sequence[Any]) -> int | None:
-    """The longer side of the first few images that can be read, where all of them have one size."""
-    sizes: set[tuple[int, int]] = set()
-    for image in images[:LOOKED_AT]:
-        with suppress(DataError):
-            sizes.add(read_image(image).size)
-    return max(*sizes.pop()) if len(sizes) == 1 else None
 
 
 def usual_patch(size: int) -> int:
@@ -123,7 +116,7 @@ def store_images(
                 continue
             rows.append(pixels)
             kept.append(number)
-            if len(rows) == AT_ONCE:
+            if len(rows) == AT_ONCE or len(rows) * pixels.nbytes >= BYTES_AT_ONCE:
                 flush()
                 show(writer.rows)
         tell_unread(unread, number + 1)

@@ -140,6 +140,7 @@ def test_assignments_count_together_and_the_last_one_wins():
         ("middle.inner.rate=fast", "middle.inner.rate is 'fast'; it must be of type float or unset"),
         ("files=a.en", "files is 'a.en'; it must be of type list of str"),
         ("files=[1]", "files is 1; it must be of type str"),
+        ("files=['\udcff.png']", r"files is '\\udcff\.png', which is not UTF-8, as a recipe is; rename it"),
         ("middle.width", "'middle.width' is not an assignment; write --set section.field=value"),
         ("name=a name.first=3", "name"),
         ("=3", "'=3' is not an assignment"),

@@ -116,6 +116,20 @@ def test_a_line_is_a_path_and_its_texts_and_the_others_are_told_of(tmp_path, cap
         read_image_texts(table(tmp_path / "c.tsv", ("image", "caption")), SAID)
 
 
+def test_a_path_to_no_picture_that_is_there_is_no_header(tmp_path, capfd):
+    for path in ("../ok/none", "./none", "none.png", "/none"):
+        file = table(tmp_path / "a.tsv", (path, "first caption"), ("b.png", "second"))
+        assert [text for _, text in read_image_texts(file, SAID).rows] == ["first caption", "second"]
+    assert told(capfd) == ""
+
+
+def test_a_null_byte_is_refused_by_its_line(tmp_path):
+    row, other = ("a\0.png", "one"), ("c.png", "two")
+    for place, rows in ((1, [row, other]), (2, [other, row])):
+        with pytest.raises(DataError, match=rf"a\.tsv, line {place}: the path of the image holds a null byte; mend"):
+            read_files((str(table(tmp_path / "a.tsv", *rows)),), SAID)
+
+
 def test_a_tenth_of_the_images_is_held_out_with_all_that_is_said_of_them(tmp_path):
     rows = [(f"{number}.png", f"{number} said {time}") for time in range(3) for number in range(time, 31)]
     file = table(tmp_path / "a.tsv", *rows)
@@ -239,25 +253,30 @@ def test_stored_questions_that_were_changed_are_refused(tmp_path):
             stored_questions(tmp_path)
 
 
-def test_sizes_of_a_captioner_follow_from_the_first_images(tmp_path):
-    place = tmp_path / "pictures"
+def test_sizes_and_colours_of_a_captioner_follow_from_all_images(tmp_path):
+    place, count = tmp_path / "pictures", 32
     place.mkdir()
-    for number in range(12):
-        Image.new("RGB", (21, 14), "red").save(place / f"{number}.png")
-    file = table(tmp_path / "a.tsv", *((place / f"{number}.png", "red") for number in range(12)))
+    for number in range(count):
+        Image.new("L", (21, 14), number).save(place / f"{number}.png")
+    file = table(tmp_path / "a.tsv", *((place / f"{number}.png", "red") for number in range(count)))
 
     def sizes(preset=None, **data) -> tuple[int, int, int]:
         model = runs.resolve("caption", flags={"data": {"pairs": (str(file),), **data}}, preset=preset).model
         return model.image_size, model.patch_size, model.channels
 
-    assert sizes(preset="captioner_tiny") == (21, 3, 3)  # the longer side
+    assert sizes(preset="captioner_tiny") == (21, 3, 1)  # the longer side
+    Image.new("RGB", (21, 14), "red").save(place / f"{count - 1}.png")
+    assert sizes(preset="captioner_tiny") == (21, 3, 3)
     assert sizes(preset="captioner_tiny", size=35, grey=True) == (35, 5, 1)
     assert sizes(size=32) == (32, 16, 3)
     with pytest.raises(ConfigError, match="a side of 21 pixels does not split into patches of 16"):
         sizes()
-    Image.new("RGB", (24, 14), "red").save(place / "11.png")
     broken(place / "3.png")
+    assert sizes(preset="captioner_tiny") == (21, 3, 3)
+    Image.new("RGB", (24, 14), "red").save(place / f"{count - 1}.png")
     assert sizes() == (224, 16, 3)
+    Image.new("L", (24, 14), 9).save(place / f"{count - 1}.png")
+    assert sizes() == (224, 16, 1)
 
 
 # BLEU
@@ -568,10 +587,26 @@ def test_what_cannot_be_scored_is_refused(captioner, answerer, pictures, tmp_pat
         ConfigError, match=r"nothing to score a model that .* on: give --data, files as it is trained on"
     ):
         answerer.evaluate(AskEvaluation())
-    file = table(tmp_path / "a.tsv", (pictures[0], CAPTIONS[0]), (broken(tmp_path / "bad.png"), "bad"))
-    with pytest.raises(DataError, match=r"bad\.png is no picture"):
+    file = table(tmp_path / "a.tsv", *((broken(tmp_path / f"{each}.png"), "bad") for each in range(2)))
+    with pytest.raises(DataError, match=r"none of the 2 images can be read; the first: .*0\.png is no picture"):
         captioner.evaluate(Evaluation(pairs=(str(file),), out=str(tmp_path / "out.txt")))
     assert not (tmp_path / "out.txt").exists()
+
+
+def test_images_that_cannot_be_read_are_named_and_count_for_nothing(captioner, answerer, pictures, tmp_path, capfd):
+    bad, gone, out = broken(tmp_path / "bad.png"), tmp_path / "gone.png", tmp_path / "out.txt"
+    rows = [(bad, "bad"), (pictures[0], CAPTIONS[0]), (gone, "gone"), (pictures[1], "another"), (bad, "worse")]
+    found = captioner.evaluate(Evaluation(pairs=(str(table(tmp_path / "a.tsv", *rows)),), out=str(out)))
+    assert (found.numbers["images"], found.numbers["exact"]) == (2, 50)
+    assert out.read_text().splitlines() == ["", CAPTIONS[0], "", CAPTIONS[1]]  # a line for each image
+    assert told(capfd).count("left out: ") == 2
+    asked = [(image, question, answer) for image, named in ((bad, NAMED[0]), (pictures[3], NAMED[3]))
+             for question, answer in zip(QUESTIONS, named)]  # fmt: skip
+    found = answerer.evaluate(AskEvaluation(data=(str(table(tmp_path / "b.tsv", *asked)),), out=str(out)))
+    assert (found.numbers["questions"], found.numbers["exact"]) == (2, 100)
+    assert out.read_text().splitlines() == ["", "", *NAMED[3]]
+    said = told(capfd)
+    assert said.count("left out: ") == said.count(f"left out: {bad} is no picture") == 1  # an image is one image
 
 
 def test_a_text_is_kept_for_each_image_or_question(answerer, pictures, tmp_path):

@@ -20,7 +20,9 @@ from manyheads.interop.directory import save_model
 from manyheads.models.vit import PRESETS, ViT, ViTClassifier, ViTConfig
 from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks import run as runs
-from manyheads.tasks.images.recipe import Evaluation, ImagesRecipe
+from manyheads.tasks.ask.recipe import AskData
+from manyheads.tasks.caption.recipe import CaptionData
+from manyheads.tasks.images.recipe import Evaluation, ImageData, ImagesRecipe
 from manyheads.tasks.images.training import Images
 from manyheads.tasks.images.use import ImageClassifier
 from manyheads.tasks.pictures import usual_patch
@@ -56,7 +58,7 @@ def coloured(tmp_path_factory) -> Path:
 
 
 def test_size_and_colours_follow_from_the_images_unless_somebody_says_otherwise(grey, coloured, tmp_path):
-    tall = folder(tmp_path / "tall", size=(10, 14))
+    tall, large = folder(tmp_path / "tall", size=(10, 14)), folder(tmp_path / "large", size=(257, 14))
     for found, size, channels in (
         (recipe(grey), 12, 1),
         (recipe(coloured), 12, 3),
@@ -65,6 +67,10 @@ def test_size_and_colours_follow_from_the_images_unless_somebody_says_otherwise(
         (recipe(grey, tall), 64, 1),  # of several sizes: the preset's
         (recipe(coloured, grey=True), 12, 1),
         (recipe(coloured, size=35), 35, 3),
+        (recipe(folder(tmp_path / "just", size=(256, 14))), 256, 1),
+        (recipe(large), 64, 1),  # as photos, whose own size nobody asked for
+        (recipe(large, size=260), 260, 1),
+        (recipe(large, assignments=["model.image_size=260"]), 260, 1),
     ):
         assert (found.model.image_size, found.model.channels) == (size, channels)
 
@@ -87,6 +93,16 @@ def test_sides_and_patches_that_do_not_fit_are_refused_with_the_nearest_that_do(
         recipe(grey, assignments=["model.patch_size=5"])
     with pytest.raises(ConfigError, match=r"data\.size is 0; it must be at least 1"):
         recipe(grey, size=0)
+
+
+def test_a_side_that_no_processor_would_open_again_is_refused_before_anything_is_read(grey, tmp_path):
+    for kind in (ImageData, CaptionData, AskData):
+        assert kind(size=4096).size == 4096
+        with pytest.raises(ConfigError, match=r"data\.size is 4,097; images are made at most 4,096 pixels along a"):
+            kind(size=4097)
+    wide = folder(tmp_path / "wide", size=(300, 12))
+    with pytest.raises(ConfigError, match=r"model\.image_size is 8,000; images are made at most 4,096 pixels along"):
+        recipe(wide, assignments=["model.image_size=8000"])
 
 
 def test_what_follows_from_the_images_is_asked_for_by_what_makes_them_so(grey):

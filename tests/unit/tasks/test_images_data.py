@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import PEAK, needs_peak
 
@@ -98,6 +99,10 @@ def test_labels_that_cannot_be_learned_are_refused(tmp_path):
     said = rf"{other}: the label 'green' is not among those of the training images \(black, white\)"
     with pytest.raises(DataError, match=said):
         read_all(ImageData(data=(str(both),), valid=(str(other),)))
+    for name in ("\udcffcat", "\ud83d"):
+        np.savez(tmp_path / "a.npz", images=np.zeros((4, 6, 6), np.uint8), labels=np.array([name, "b"] * 2))
+        with pytest.raises(DataError, match=r"a\.npz: the label '\\ud.* is not UTF-8, as a model's files are; rename"):
+            read_all(ImageData(data=(str(tmp_path / "a.npz"),)))
     with pytest.raises(ConfigError, match="valid is given without"):
         ImageData(valid=(str(both),))
 
@@ -108,8 +113,33 @@ def test_a_divided_folder_is_learned_from_in_one_part_and_validated_on_another(t
         folder(place / part, count)
     found = read_all(ImageData(data=(str(place),), valid=(str(place),)))
     assert (len(found.train), len(found.valid)) == (18, 6)
-    found = read_all(ImageData(data=(str(place),)))  # its test part is for the test
-    assert len(found.train) + len(found.valid) == 18
+
+
+def test_what_a_divided_place_brings_to_validate_on_is_taken_and_what_is_to_test_on_never(tmp_path, capfd):
+    place, pixels = tmp_path / "all", np.arange(5 * 36, dtype=np.uint8).reshape(5, 6, 6)
+    for part, count in (("train", 20), ("test", 2)):
+        folder(place / part, count)
+    labels = np.array([*"ababa"])
+    np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_val=pixels[:3], y_val=labels[:3])
+    np.savez(tmp_path / "b.npz", x_train=pixels, y_train=labels, x_test=pixels[:3], y_test=labels[:3])
+    for name, parts, said in (
+        (place, (36, 4), "held out for validation: 4 of 40 images"),
+        (tmp_path / "a.npz", (5, 3), f"{tmp_path / 'a.npz'} has a valid part, which is validated on; name others with"),
+    ):
+        found = read_all(ImageData(data=(str(name),)))
+        assert (len(found.train), len(found.valid)) == parts
+        assert said in told(capfd)
+    with pytest.raises(DataError, match="too few images, 5, to hold some out; give others with --valid"):
+        read_all(ImageData(data=(str(tmp_path / "b.npz"),)))
+    folder(place / "val", 3)
+    found = read_all(ImageData(data=(str(place),)))
+    assert {source.parts[-3] for source, _ in found.train} == {"train"}
+    assert {source.parts[-3] for source, _ in found.valid} == {"val"}
+    assert (len(found.train), len(found.valid)) == (40, 6)
+    assert f"{place} has a valid part, which is validated on" in told(capfd)
+    found = read_all(ImageData(data=(str(place),), valid=(str(place / "test"),)))
+    assert {source.parts[-3] for source, _ in found.valid} == {"test"}  # which somebody asked for
+    assert "valid part" not in told(capfd)
 
 
 def test_several_places_are_one_set_whose_size_is_that_of_all(tmp_path):
@@ -142,18 +172,21 @@ def test_nothing_at_all_is_the_digits(tmp_path):
 
 BOUNDED = f"""{PEAK}
 import sys
+from types import SimpleNamespace
 import numpy as np
 from PIL import Image
+from manyheads.data import images
 from manyheads.data.images import ImageProcessor
 from manyheads.data.readers.images import read_image
 from manyheads.tasks.images.data import read_all, store_labelled
 from manyheads.tasks.images.recipe import ImageData
 
+images.os = SimpleNamespace(cpu_count=lambda: 2)  # each core reads some ahead
 read_image(sys.argv[1] + "/black/0.png")
 found = read_all(ImageData(data=(sys.argv[1],)))
 before = peak()
 Path(sys.argv[2]).mkdir()
-store_labelled(found, ImageProcessor.of(64, 3), Path(sys.argv[2]))
+store_labelled(found, ImageProcessor.of(int(sys.argv[3]), 3), Path(sys.argv[2]))
 stored = sum(each.stat().st_size for each in Path(sys.argv[2]).rglob("*"))
 print(len(found.train) + len(found.valid), stored, 1024 * (peak() - before))
 """
@@ -162,15 +195,27 @@ print(len(found.train) + len(found.valid), stored, 1024 * (peak() - before))
 @needs_peak
 def test_images_that_are_larger_than_memory_together_are_stored_a_few_at_a_time(tmp_path):
     """3,000 pictures of 160 × 160 pixels, 230 MB, which are stored as 37 MB."""
+    grown = grown_by(tmp_path, 3000, 160, size=64)
+    assert grown < 20_000_000, f"{grown:,} bytes more"  # so that not even what is stored was there at once
+
+
+@needs_peak
+def test_and_fewer_where_each_is_large(tmp_path):
+    """80 pictures that are made 1024 × 1024, 250 MB: 67 MB at once, and once more as what is written."""
+    grown = grown_by(tmp_path, 80, 16, size=1024)
+    assert grown < 300_000_000, f"{grown:,} bytes more"
+
+
+def grown_by(tmp_path: Path, count: int, side: int, *, size: int) -> int:
+    """How many bytes more a process has at most that stores so many pictures."""
     place = tmp_path / "a"
     for number, name in enumerate(("black", "white")):
         (place / name).mkdir(parents=True)
-        Image.new("RGB", (160, 160), (100 * number,) * 3).save(place / name / "0.png")
-        for each in range(1, 1500):
+        Image.new("RGB", (side, side), (100 * number,) * 3).save(place / name / "0.png")
+        for each in range(1, count // 2):
             (place / name / f"{each}.png").hardlink_to(place / name / "0.png")
-    done = subprocess.run(
-        [sys.executable, "-c", BOUNDED, str(place), str(tmp_path / "run")], capture_output=True, text=True, check=True
-    )
-    count, stored, grown = map(int, done.stdout.split())
-    assert (count, stored > 3000 * 64 * 64 * 3) == (3000, True)
-    assert grown < 20_000_000, f"{grown:,} bytes more"  # so that not even what is stored was there at once
+    command = [sys.executable, "-c", BOUNDED, str(place), str(tmp_path / "run"), str(size)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found, stored, grown = map(int, done.stdout.split())
+    assert (found, stored > count * size * size * 3) == (count, True)
+    return grown

@@ -47,7 +47,14 @@ def _told(shape: Shape) -> str:
 
 def named(labels: Any, images: int, name: str, names: list[str] | None = None) -> list[str]:
     """The class of each image, by its name where numbers have names, else as it stands."""
-    labels = np.asarray(labels)
+    try:
+        labels = np.asarray(labels)
+        if labels.dtype.kind == "S":
+            labels = np.char.decode(labels, "utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{name} has labels that are not UTF-8; give names in UTF-8, or numbers") from None
+    except ValueError:
+        raise DataError(f"{name} has labels of which some are lists; give one number or name for each image") from None
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -58,10 +65,12 @@ def named(labels: Any, images: int, name: str, names: list[str] | None = None) -
         )
     if labels.dtype.kind not in "iubUS":
         raise DataError(f"{name} has labels of the type {labels.dtype}; give whole numbers or names")
-    if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8")
     if not names:
         return [str(label) for label in labels.tolist()]
-    if labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= len(names):
+    if labels.dtype.kind not in "iu":
+        raise DataError(
+            f"{name} has labels of the type {labels.dtype}; give the number of one of its names for each image"
+        )
+    if labels.min() < 0 or labels.max() >= len(names):
         raise DataError(f"{name} has labels from {labels.min()} to {labels.max()}, but there are {len(names)} names")
     return [names[label] for label in labels.tolist()]

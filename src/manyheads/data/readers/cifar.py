@@ -68,7 +68,10 @@ def read(files: Files) -> Labelled:
 def _names(version: Version, path: Path) -> list[str]:
     if version.label_bytes:
         return [line.strip() for line in read_lines(path) if line.strip()]
-    return _at(read_pickle(path), version.names, list, path)
+    names = _at(read_pickle(path), version.names, list, path)
+    if not all(isinstance(name, str) for name in names):
+        raise DataError(f"{path}: its {version.names} are not all texts, as CIFAR's are; copy it again")
+    return names
 
 
 def _binary(path: Path, version: Version) -> tuple[np.ndarray, np.ndarray]:

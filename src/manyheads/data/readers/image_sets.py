@@ -1,9 +1,9 @@
 """Labelled images: a folder for each class, MNIST's and CIFAR's files, an .npz, and digits that a library brings."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from manyheads.core.errors import DataError, MissingExtra
 from manyheads.core.log import say, warn
 from manyheads.core.words import counted
 from manyheads.data.readers import cifar, mnist, npz
-from manyheads.data.readers.arrays import WHOLE
-from manyheads.data.readers.images import files_below, glance, is_image, natural
+from manyheads.data.readers.arrays import WHOLE, Labelled
+from manyheads.data.readers.images import files_below, is_image, looks, natural
 from manyheads.data.readers.pixels import reason_of
 
 PARTS = {"train": ("train",), "valid": ("valid", "test", "train"), "test": ("test", "valid", "train")}
@@ -26,6 +26,7 @@ FOLDERS = {
 """What folders of parts are called."""
 DIGITS, BRIGHTEST, EVERY = "scikit-learn's digits", 16, 5
 ARCHIVE = re.compile(r"\.(zip|7z|rar|tgz|tar(\.\w+)?)$", re.IGNORECASE)
+OF_SYSTEMS = ("thumbs.db", "desktop.ini")  # what they leave in folders of pictures unasked
 SHOWN = 10  # names in a message
 
 
@@ -51,22 +52,7 @@ class ImageSet:
 
     @cached_property
     def _looks(self) -> tuple[tuple[int, int] | None, bool]:
-        sizes, grey = set[tuple[int, int]](), True
-        for size, is_grey in map(_look, self.images):
-            sizes, grey = sizes | size, grey and is_grey
-            if len(sizes) > 1 and not grey:  # as soon as with photos
-                break
-        return (sizes.pop() if len(sizes) == 1 else None), grey
-
-
-def _look(image: Any) -> tuple[set[tuple[int, int]], bool]:
-    if not isinstance(image, Path):
-        return {image.shape[:2]}, image.ndim == 2 or image.shape[2] == 1
-    try:
-        size, grey = glance(image)
-    except DataError:  # it is said when it is read
-        return set(), True
-    return {size}, grey
+        return looks(self.images)
 
 
 def read_image_set(path: Path, part: str = "train") -> ImageSet:
@@ -76,9 +62,21 @@ def read_image_set(path: Path, part: str = "train") -> ImageSet:
     also with -ing behind, valid also val or validation; of capitals as well); a folder of the files of MNIST or CIFAR;
     or an .npz.  Files of pictures are not opened yet, and arrays stay in their files, unless those are compressed.
     """
-    path = Path(path)
+    found = _parts(Path(path))
+    return found[_chosen(part, found, path)]()
+
+
+def has_part(path: Path, part: str) -> bool:
+    """Whether a place is divided, and one of its parts is this one."""
+    return part in _parts(path)
+
+
+def _parts(path: Path) -> dict[str, Callable[[], ImageSet]]:
+    """What reads each part of a place, or the whole of one that is not divided."""
     if not path.exists():
         raise DataError(f"{path} is not there; check the path")
+    if not path.is_dir() and not path.is_file():
+        raise DataError(f"{path} is neither a folder nor a file; name a folder of images or an .npz")
     if path.is_file() and path.suffix.lower() != ".npz":
         what = "unpack it, and name the folder" if ARCHIVE.search(path.name) else "name the folder that it is in"
         raise DataError(f"{path} is a file, where a folder of images or an .npz is wanted; {what}")
@@ -88,9 +86,13 @@ def read_image_set(path: Path, part: str = "train") -> ImageSet:
         except OSError as error:
             raise DataError(f"the folder {path} cannot be read: {reason_of(error)}; check its permissions") from error
         if found:
-            images, labels = kind.read(found[_chosen(part, found, path)])
-            return ImageSet(str(path), [image for array in images for image in array], labels)
-    return _of_folders(path, part)
+            return {name: partial(_of_arrays, path, kind.read, files) for name, files in found.items()}
+    return _folders(path)
+
+
+def _of_arrays(path: Path, read: Callable[[Any], Labelled], files: Any) -> ImageSet:
+    images, labels = read(files)
+    return ImageSet(str(path), [image for array in images for image in array], labels)
 
 
 def _chosen(part: str, there: Collection[str], path: Path) -> str:
@@ -106,8 +108,8 @@ def _chosen(part: str, there: Collection[str], path: Path) -> str:
 # Folders
 
 
-def _of_folders(path: Path, part: str) -> ImageSet:
-    folders, files = _held(path)
+def _folders(path: Path) -> dict[str, Callable[[], ImageSet]]:
+    folders, _ = _held(path)
     named = [folder for folder in folders if folder.name.casefold() in FOLDERS]
     if named and len(named) < len(folders) and not any(map(is_image, _held(named[0])[1])):
         others = [folder for folder in folders if folder not in named]
@@ -121,8 +123,12 @@ def _of_folders(path: Path, part: str) -> ImageSet:
             raise DataError(
                 f"the folder {path} holds {_listed(named)}, two of which are the same part; name one of them"
             )
-        path = there[_chosen(part, there, path)]
-        folders, files = _held(path)
+        return {name: partial(_of_folder, folder) for name, folder in there.items()}
+    return {WHOLE: partial(_of_folder, path)}
+
+
+def _of_folder(path: Path) -> ImageSet:
+    folders, files = _held(path)
     if not folders:
         raise DataError(
             f"the folder {path} holds {_listed(files) or 'nothing'}, neither a sub-folder for each class, nor MNIST's "
@@ -137,12 +143,18 @@ def _of_folders(path: Path, part: str) -> ImageSet:
 def _of_classes(path: Path, folders: list[Path]) -> ImageSet:
     images: list[Path] = []
     labels: list[str] = []
+    others: list[Path] = []
     for folder in folders:
-        found = [file for file in files_below(folder) if is_image(file)]
+        files = [file for file in files_below(folder) if file.name.casefold() not in OF_SYSTEMS]
+        found = [file for file in files if is_image(file)]
         if not found:
-            raise DataError(f"the folder {folder} of a class holds no picture; put some there, or remove it")
+            held = f"no picture but {_listed(files)}" if files else "no picture"
+            raise DataError(f"the folder {folder} of a class holds {held}; put pictures there, or remove it")
         images += found
         labels += [folder.name] * len(found)
+        others += [file for file in files if not is_image(file)]
+    if others:
+        warn(f"{path}: {counted(len(others), 'file')} of no kind of picture that is read, as {others[0]}, left out")
     return ImageSet(str(path), images, labels)
 
 

@@ -39,7 +39,9 @@ def read_image_texts(path: Path, names: tuple[str, ...]) -> ImageTexts:
                 f"{path}, line {number}: {counted(len(cells), 'column')} where there must be {1 + len(names)}, the "
                 f"path of an image, {' and '.join(names)}, with tabs between; mend the line"
             )
-        if number == 1 and not is_image(Path(cells[0])) and not (path.parent / cells[0]).exists():
+        if "\0" in cells[0]:
+            raise DataError(f"{path}, line {number}: the path of the image holds a null byte; mend the line")
+        if number == 1 and _is_name(cells[0]) and not (path.parent / cells[0]).exists():
             say_header(path, number, cells)
         elif not all(cells):
             empty.append(number)
@@ -50,3 +52,8 @@ def read_image_texts(path: Path, names: tuple[str, ...]) -> ImageTexts:
     if not rows:
         raise DataError(f"{path} has no line with the path of an image and {' and '.join(names)}; give one that has")
     return ImageTexts(list(numbers), rows)
+
+
+def _is_name(cell: str) -> bool:
+    """Whether the first cell of a table may be its column's name: it leads through no folder, and to no picture."""
+    return "/" not in cell and not is_image(Path(cell))

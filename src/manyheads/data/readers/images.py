@@ -15,12 +15,15 @@ from manyheads.data.readers.pixels import LARGEST, as_seen, damaged, from_array,
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from manyheads.data.readers.pixels import Then
+
 ENDINGS = frozenset({
     ".png", ".apng", ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".gif", ".webp", ".tif", ".tiff", ".bmp", ".dib", ".pbm",
     ".pgm", ".ppm", ".pnm", ".avif", ".jp2", ".j2k", ".ico", ".tga",
 })  # fmt: skip
 # Those that a picture comes in, and no more: to open some others, such as EPS, Pillow starts a program.
 FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "TIFF", "BMP", "DIB", "PPM", "AVIF", "JPEG2000", "ICO", "TGA")
+DEVICES = "/dev"  # where a shell puts what another program writes, as in <(cat photo.png)
 _opening = Lock()
 
 
@@ -32,21 +35,24 @@ def require_pillow() -> None:
         raise MissingExtra("pillow", "images", "Reading images") from None
 
 
-def read_image(source: Any) -> "Image":
+def read_image(source: Any, then: "Then | None" = None) -> "Image":
     """A picture of mode RGB, or L where it is grey, from a file's path, a picture of PIL, or an array or tensor.
 
     It is turned as its EXIF says, laid over white where it is transparent, and of several frames it is the first, with
     a warning.  Arrays are [height, width] or [height, width, 1, 3 or 4], tensors also [1 or 3, height, width], of
-    uint8, uint16, or floats from 0 to 1.
+    uint8, uint16, or floats from 0 to 1.  What is made of it `then` is made before another large one has its place in
+    memory.
     """
     require_pillow()
     from PIL import Image
 
     if isinstance(source, Image.Image):
-        return as_seen(source, str(getattr(source, "filename", "")))
+        return as_seen(source, str(getattr(source, "filename", "")), then)
     if isinstance(source, str | os.PathLike):
-        return _from_file(Path(source))
-    return from_array(source)
+        path = Path(source)
+        with _opened(path) as file, _identified(file, path) as image:
+            return as_seen(image, str(path), then)
+    return then(from_array(source)) if then else from_array(source)
 
 
 # Files
@@ -60,15 +66,35 @@ def glance(path: Path) -> tuple[tuple[int, int], bool]:
         return (image.height, image.width), is_grey(image)
 
 
-def _from_file(path: Path) -> "Image":
-    with _opened(path) as file, _identified(file, path) as image:
-        return as_seen(image, str(path))
+def looks(images: Iterable[Any]) -> tuple[tuple[int, int] | None, bool]:
+    """Height and width where all images have the same, and whether all are in shades of grey.
+
+    Images are paths of files, at whose headers alone one looks, or arrays, [height, width] or with colours behind.
+    """
+    sizes, grey = set[tuple[int, int]](), True
+    for size, shades in map(_look, images):
+        sizes, grey = sizes | size, grey and shades
+        if len(sizes) > 1 and not grey:  # as soon as with photos
+            break
+    return (sizes.pop() if len(sizes) == 1 else None), grey
+
+
+def _look(image: Any) -> tuple[set[tuple[int, int]], bool]:
+    if not isinstance(image, Path):
+        return {image.shape[:2]}, image.ndim == 2 or image.shape[2] == 1
+    try:
+        size, grey = glance(image)
+    except DataError:  # it is said when it is read
+        return set(), True
+    return {size}, grey
 
 
 def _opened(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder, not a picture; name the pictures in it")
+        if path.exists() and not path.is_file() and not path.absolute().is_relative_to(DEVICES):
+            raise DataError(f"{path} is a pipe or the like, for which one may wait for ever; name a picture's file")
         return path.open("rb")
     except FileNotFoundError:
         raise DataError(f"{path} is not there; check the path") from None
@@ -151,8 +177,12 @@ def natural(path: Path | str) -> tuple[Any, ...]:
 
 
 def files_below(folder: Path) -> list[Path]:
-    """All files in a folder and in folders below it that are not hidden, in order; links to folders are followed."""
-    return sorted(_walked(folder, set()), key=natural)
+    """All files in a folder and in folders below it that are not hidden, in order.
+
+    Links to folders are followed, but for those that lead back to where they are; pipes and the like are passed over.
+    """
+    above = {str(parent) for parent in Path(os.path.realpath(folder)).parents}
+    return sorted(_walked(folder, above), key=natural)
 
 
 def _walked(folder: Path, seen: set[str]) -> Iterator[Path]:
@@ -167,5 +197,5 @@ def _walked(folder: Path, seen: set[str]) -> Iterator[Path]:
     for entry in entries:
         if entry.is_dir():
             yield from _walked(entry, seen)
-        else:
+        elif entry.is_file() or not entry.exists():  # a link to nowhere is named when it is read
             yield entry

@@ -4,6 +4,8 @@ import math
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -11,7 +13,7 @@ from numpy.lib import format as npy
 from manyheads.core.errors import DataError
 from manyheads.data.readers.arrays import WHOLE, Labelled, Order, in_memory, mapped, named, refuse_length
 from manyheads.data.readers.corpus import UNREADABLE
-from manyheads.data.readers.pixels import bytes_of_floats, reason_of
+from manyheads.data.readers.pixels import bytes_of_floats, reason_of, refuse_size
 
 MEMBER = ".npy"
 PARTS = {"train": ("train",), "test": ("test",), "valid": ("valid", "val")}
@@ -19,9 +21,11 @@ IMAGES = ("x", "images", "image", "data")
 LABELS = ("y", "labels", "label", "targets", "target")
 KNOWN = "x_train and y_train, x_test and y_test, or images and labels"
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+BYTE = 255  # the most that uint8 holds
 AT_ONCE = 2**22  # numbers that are looked at together
 BEFORE_NAME, BEHIND_SIZES = 26, 30  # where in the header of a file in a zip the lengths of its name and notes stand
 DAMAGED = (*UNREADABLE, zipfile.BadZipFile, ValueError, KeyError, RuntimeError, NotImplementedError)
+UNPARSED = (ValueError, TypeError, KeyError, SyntaxError, TokenError, RecursionError, MemoryError)  # a header, by numpy
 Names = tuple[Path, list[str], list[str]]
 
 
@@ -71,11 +75,16 @@ def _pictures(array: np.ndarray, name: str) -> np.ndarray:
         )
     if before:
         array = array.transpose(0, 2, 3, 1)
+    refuse_size(array.shape[2], array.shape[1], f"{name}: each picture")
+    rows = max(AT_ONCE // math.prod(array.shape[1:]), 1)
+    some = (array[start : start + rows] for start in range(0, len(array), rows))
     if array.dtype.kind == "f":
-        rows = max(AT_ONCE // math.prod(array.shape[1:]), 1)
-        for start in range(0, len(array), rows):
-            bytes_of_floats(array[start : start + rows], name)
-    elif array.dtype != np.uint8 and array.dtype != np.uint16:
+        for each in some:
+            bytes_of_floats(each, name)
+    elif array.dtype == np.uint16:
+        if not any((each > BYTE).any() for each in some):
+            raise DataError(f"{name} is of uint16, where white is 65,535, but goes to {array.max()} alone; give uint8")
+    elif array.dtype != np.uint8:
         raise DataError(f"{name} is of {array.dtype}; give uint8, uint16, or floats from 0 to 1")
     return array
 
@@ -85,7 +94,7 @@ def _read(path: Path, name: str) -> np.ndarray:
     place = f"{path}: {name}"
     try:
         with zipfile.ZipFile(path) as archive, archive.open(name + MEMBER) as member:
-            shape, columns_first, kind = HEADERS[npy.read_magic(member)](member)
+            shape, columns_first, kind = _header(member, place)
             if kind.hasobject:
                 raise DataError(f"{place} holds objects of Python, which only a pickle could; give numbers or names")
             if not shape or 0 in shape:
@@ -101,6 +110,14 @@ def _read(path: Path, name: str) -> np.ndarray:
         return mapped(path, kind, shape, told.header_offset + BEHIND_SIZES + notes + start, order)
     except DAMAGED as error:
         raise _damaged(path, error) from error
+
+
+def _header(member: IO[bytes], place: str) -> Any:
+    """The shape of an array, whether its columns come first, and the type of its numbers."""
+    try:
+        return HEADERS[npy.read_magic(member)](member)
+    except UNPARSED as error:
+        raise DataError(f"{place} has a header that is damaged or of another kind of file; copy it again") from error
 
 
 def _damaged(path: Path, error: Exception) -> DataError:

@@ -67,7 +67,7 @@ INERT: dict[str, Callable[..., Any]] = {
     "numpy.core.multiarray _reconstruct": Array,
     "numpy.core.numeric _frombuffer": _array_of,
     "numpy.core.multiarray scalar": lambda kind, content: np.frombuffer(content, kind.dtype)[0].item(),
-    "_codecs encode": lambda text, code: text.encode({"latin1": "latin-1"}[code]),  # bytes of Python 3 for Python 2
+    "_codecs encode": lambda text, code: text.encode({"latin1": "latin-1"}[_text(code)]),  # bytes, as for Python 2
 }
 
 
@@ -88,7 +88,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
         found = _Machine(memoryview(data)).run()
         if not isinstance(found, dict):
             raise Refused("no table")
-        return {_text(name): _plain(value) for name, value in found.items()}
+        return {name: _plain(value) for name, value in found.items()}
     except Refused as held:
         raise DataError(
             f"{path} is a pickle that holds {held}; only tables of numbers, texts, lists and arrays are read, since "
@@ -173,9 +173,11 @@ class _Machine:
         return self.popped(len(self.stack) - self.marks.pop())
 
     def update(self, values: list[Any]) -> None:
-        self.stack[-1].update(zip(values[::2], values[1::2], strict=True))
+        # Python would look into a tuple in a tuple in a tuple without end, and fall over.
+        self.stack[-1].update(zip(map(_text, values[::2]), values[1::2], strict=True))
 
-    def name(self, module: str, name: str) -> None:
+    def name(self, module: Any, name: Any) -> None:
+        module, name = _text(module), _text(name)
         known = f"{module.replace('numpy._core', 'numpy.core')} {name}"
         if known not in INERT:
             raise Refused(f"what is called {f'{module}.{name}'!r}")

@@ -1,7 +1,11 @@
 """What a picture of PIL or an array shows, as a person sees it: upright, over white, in colour or grey, 8 bits each."""
 
+import os
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +16,16 @@ from manyheads.core.log import warn
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    Then = Callable[[Image], Image]
+
 LARGEST = 100_000_000  # pixels
+LARGE = 2**24  # pixels, beyond which pictures are decoded one after another
+PIXELS_AT_ONCE = 2**22  # of a transparent picture that are laid over white
 FEWEST = 2  # pixels on a side
 SEQUENCES = ("GIF", "WEBP", "PNG", "TIFF", "AVIF")  # a second picture in a photo's MPO is its preview, no frame
 SCALED = ("PNG", "PPM")  # whose readers bring what is deeper than 8 bits to 16
 BITS, MEANING, LEAST_IS_WHITE = 258, 262, 0  # tags of TIFF, which Pillow heeds up to 8 bits
+NAMED = 5  # pictures of several frames that a person is told of, each for itself
 GIVEN = "the picture given"
 ROUNDED = 1e-5  # how far beyond 0 and 1 a float may be, as after interpolation
 
@@ -43,10 +52,30 @@ def refuse_size(width: int, height: int, name: str) -> None:
 # Pictures of PIL
 
 
-def as_seen(image: "Image", name: str = "") -> "Image":
-    """A picture of PIL, of its first frame; where it is from begins the sentences about it."""
-    path, name = name, name or GIVEN
-    refuse_size(*image.size, name)
+def as_seen(image: "Image", name: str = "", then: "Then | None" = None) -> "Image":
+    """A picture of PIL, of its first frame, or what is made of it then; where it is from begins sentences about it."""
+    refuse_size(*image.size, name or GIVEN)
+    if image.width * image.height <= LARGE:
+        return _made(image, name, then)
+    return _alone(os.getpid()).submit(_made, image, name, then).result()
+
+
+@cache
+def _alone(process: int) -> ThreadPoolExecutor:
+    """The one thread that decodes large pictures, in turn; a process that forks leaves it behind.
+
+    Each takes up to a gigabyte, and of what a thread has once used the system keeps much for this thread.
+    """
+    return ThreadPoolExecutor(1)
+
+
+def _made(image: "Image", name: str, then: "Then | None") -> "Image":
+    seen = _decoded(image, name)
+    return then(seen) if then else seen
+
+
+def _decoded(image: "Image", path: str) -> "Image":
+    name = path or GIVEN
     try:
         frames = getattr(image, "n_frames", 1) if image.format in SEQUENCES else 1
         first = frames > 1 and image.tell() == 0  # of a picture that was moved to another frame, that one is meant
@@ -63,10 +92,14 @@ def as_seen(image: "Image", name: str = "") -> "Image":
 
 
 def _warn(name: str, frames: int) -> None:
-    warn(f"{name} has {frames:,} frames; only the first is read")
+    number = next(_moving)
+    if number < NAMED:
+        warn(f"{name} has {frames:,} frames; only the first is read")
+    elif number == NAMED:
+        warn("more pictures have several frames, of which only the first is read; they are not named")
 
 
-_warn_once = cache(_warn)  # a picture is read more than once
+_warn_once, _moving = cache(_warn), count()  # a picture is read more than once
 
 
 def _upright(image: "Image") -> "Image":
@@ -91,18 +124,25 @@ def _upright(image: "Image") -> "Image":
 
 def _flattened(image: "Image", name: str) -> "Image":
     """A picture without transparency, of 8 bits, in colour or grey."""
-    from PIL import Image
-
     if _deep(image):
         return _of_deep_grey(image, name)
     mode = "L" if is_grey(image) or _grey_palette(image) else "RGB"
-    if image.has_transparency_data:
-        # From premultiplied colours a way leads to plain ones of their own kind alone.
-        plain = {"La": "LA", "RGBa": "RGBA"}.get(image.mode)
-        colours = (image.convert(plain) if plain else image).convert("RGBA")
-        image = Image.composite(colours.convert("RGB"), Image.new("RGB", image.size, "white"), colours.getchannel("A"))
-    seen = image.convert(mode)  # always a copy
+    seen = _over_white(image, mode) if image.has_transparency_data else image.convert(mode)  # always a copy
     seen.info.clear()  # what the file says of itself, such as how it is to be turned, does not hold for it
+    return seen
+
+
+def _over_white(image: "Image", mode: str) -> "Image":
+    """A picture that lets something through, over white; some rows at once, as each of them is there several times."""
+    from PIL import Image
+
+    # From premultiplied colours a way leads to plain ones of their own kind alone.
+    plain = {"La": "LA", "RGBa": "RGBA"}.get(image.mode)
+    seen, rows = Image.new(mode, image.size, "white"), max(PIXELS_AT_ONCE // image.width, 1)
+    for top in range(0, image.height, rows):
+        part = image.crop((0, top, image.width, min(top + rows, image.height)))
+        colours = (part.convert(plain) if plain else part).convert("RGBA")
+        seen.paste(colours.convert(mode), (0, top), colours)
     return seen
 
 
@@ -149,8 +189,10 @@ def _of_deep_grey(image: "Image", name: str) -> "Image":
 
 
 def _in_bytes(levels: np.ndarray, top: int) -> np.ndarray:
-    # float32 holds each of 65,535 × 255 exactly.
-    return np.rint(levels.astype(np.float32) * 255 / top).astype(np.uint8)
+    shades = levels.astype(np.float32)  # which holds each of 65,535 × 255 exactly
+    shades *= 255
+    shades /= top
+    return np.rint(shades, out=shades).astype(np.uint8)
 
 
 # Arrays

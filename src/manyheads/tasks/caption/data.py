@@ -17,10 +17,11 @@ from manyheads.data.held_out import held_out, say_held_out
 from manyheads.data.image_text import ImageTextProcessor
 from manyheads.data.ragged import Ragged, Store, id_type
 from manyheads.data.readers.image_texts import ImageTexts, read_image_texts
+from manyheads.data.readers.images import looks
 from manyheads.data.shapes import shapes
 from manyheads.tasks.caption.recipe import ImageTextData
 from manyheads.tasks.labelled import HELD_OUT_EVERY, HELD_OUT_MOST
-from manyheads.tasks.pictures import common_side, refuse_full_disk, said_size, store_images
+from manyheads.tasks.pictures import refuse_full_disk, said_size, store_images
 from manyheads.tasks.task import Files
 
 COLUMNS = ("question", "target")  # of texts as they are laid down: of captions the last alone
@@ -78,11 +79,12 @@ def read_all(
         train, valid = sample("train"), sample("valid")
         return ImageTextSplit(train, valid, {"side": train.images[0].shape[0], "grey": False})
     train = read_files(files, names)
+    size, grey = looks(train.images)
     if data.valid:
         valid = read_files(data.valid, names)
     else:
         train, valid = _held_out(train, seed)
-    return ImageTextSplit(train, valid, {"side": common_side(train.images), "grey": False})
+    return ImageTextSplit(train, valid, {"side": size and max(size), "grey": grey})
 
 
 def _held_out(found: ImageTexts, seed: int) -> tuple[ImageTexts, ImageTexts]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
 from manyheads.data.augmentation import TextAugmentation
+from manyheads.data.sides import refuse_large_side
 from manyheads.tasks.task import File, Files, Recipe, lazily, refuse_below
 from manyheads.train.config import TrainConfig
 
@@ -20,7 +21,8 @@ class ImageTextData:
     valid: Files = ()
     """Files for validation; without any, a tenth of the images is held out, up to 1,000."""
     size: int | None = None
-    """Pixels along the side that images are made to have; unset: their own where all have one, else the model's."""
+    """Pixels along the side that images are made to have; unset: their own where all have one of up to 256, else the
+    model's."""
     grey: bool = False
     """Whether coloured images are read in shades of grey."""
     tokenizer: File = None
@@ -39,6 +41,7 @@ class ImageTextData:
         if self.valid and not getattr(self, self.files):
             raise ConfigError(f"data.valid is given without data.{self.files}; give both or neither")
         refuse_below("data", self, 1, "size", "examples")
+        refuse_large_side("data.size", self.size)
         refuse_below("data", self, 2, "longest")
 
 

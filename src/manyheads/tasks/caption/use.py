@@ -24,7 +24,7 @@ from manyheads.tasks.caption.data import Asked, asked_of, captions_of_shapes, re
 from manyheads.tasks.caption.recipe import LONGEST, Evaluation, WritingEvaluation
 from manyheads.tasks.inside.forward import ForwardPass, Picture, one_row, refuse_long
 from manyheads.tasks.metrics import Scores
-from manyheads.tasks.pictures import called, listed_images, of_sample
+from manyheads.tasks.pictures import called, listed_images, of_sample, tell_unread
 from manyheads.tasks.proofs.selfcheck import Finding, same_captions
 from manyheads.tasks.task import Predictor
 from manyheads.tasks.translate.use import BEAM
@@ -129,10 +129,15 @@ class ImageWriter(Predictor):
         return scores
 
     def _scored(self, found: ImageTexts, how: WritingEvaluation) -> tuple[Scores, list[str]]:
+        """The scores of what is written, and all texts: nothing of an image that cannot be read, which is named."""
         asked = asked_of(found)
         requests = ((found.images[each.image], each.question) for each in asked)
-        texts = self.best(requests, beam=how.beam, alpha=how.alpha)
-        return self.scores(texts, asked), texts
+        written = list(self.written(requests, beam=how.beam, alpha=how.alpha))
+        unread = {each.image: str(texts) for each, texts in zip(asked, written) if isinstance(texts, DataError)}
+        tell_unread([*unread.values()], len({each.image for each in asked}))
+        texts = ["" if isinstance(each, DataError) else each[0].text for each in written]
+        read = [(text, each) for text, each in zip(texts, asked) if each.image not in unread]
+        return self.scores([text for text, _ in read], [each for _, each in read]), texts
 
     def scores(self, texts: list[str], asked: list[Asked]) -> Scores:
         """What was written beside what is right."""

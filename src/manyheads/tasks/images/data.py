@@ -9,7 +9,7 @@ from manyheads.core.errors import DataError
 from manyheads.core.log import counting, say
 from manyheads.core.words import counted
 from manyheads.data.images import ImageProcessor
-from manyheads.data.readers.image_sets import ImageSet, digits, read_image_set
+from manyheads.data.readers.image_sets import ImageSet, digits, has_part, read_image_set
 from manyheads.tasks.images.recipe import ImageData
 from manyheads.tasks.labelled import Split, label_names, split
 from manyheads.tasks.pictures import refuse_full_disk, said_size, store_images
@@ -28,7 +28,7 @@ def image_sets(names: Sequence[str], part: str) -> list[ImageSet]:
 def read_all(data: ImageData, seed: int = 1) -> Split[Labelled]:
     """Finds every image and its label, and refuses what cannot be learned from; no picture is opened yet."""
     sets = image_sets(data.data, "train") if data.data else [digits("train")]
-    others = image_sets(data.valid, "valid")
+    others = image_sets(data.valid or _with_valid(data.data), "valid")
     counts = Counter(label for each in sets for label in each.labels)
     names = label_names(counts, sets[0].path, "image", REMEDY)
     for each in others:
@@ -41,6 +41,14 @@ def read_all(data: ImageData, seed: int = 1) -> Split[Labelled]:
     if not valid:
         train, valid = split(train, "images", seed, lambda pair: pair[1])
     return Split(train, valid, about)
+
+
+def _with_valid(names: Sequence[str]) -> list[str]:
+    """Those of the places that bring a part to validate on."""
+    found = [name for name in names if has_part(Path(name), "valid")]
+    for name in found:
+        say(f"{name} has a valid part, which is validated on; name others with --valid")
+    return found
 
 
 def refuse_unknown(found: ImageSet, names: Sequence[str]) -> None:

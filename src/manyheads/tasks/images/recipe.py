@@ -7,6 +7,7 @@ from typing import Any
 from manyheads.core.errors import ConfigError
 from manyheads.core.files import refuse_unwritable
 from manyheads.data.augmentation import LabelledAugmentation
+from manyheads.data.sides import refuse_large_side
 from manyheads.tasks.task import Files, FineTune, FineTuningRecipe, lazily, refuse_below
 
 
@@ -18,9 +19,11 @@ class ImageData:
     """A folder with a sub-folder of pictures for each class, or with train and test folders of such; a folder of
     MNIST's or CIFAR's files; or an .npz of images and labels. Nothing at all: scikit-learn's handwritten digits."""
     valid: Files = ()
-    """Images for validation, of the same kinds; without any, a tenth is held out, up to 1,000, by class."""
+    """Images for validation, of the same kinds; without any, the valid part of --data, else a tenth is held out, up to
+    1,000, by class."""
     size: int | None = None
-    """Pixels along the side that images are made to have; unset: their own where all have one, else the model's."""
+    """Pixels along the side that images are made to have; unset: their own where all have one of up to 256, else the
+    model's."""
     grey: bool = False
     """Whether coloured images are read in shades of grey."""
     examples: int = 64
@@ -30,6 +33,7 @@ class ImageData:
         if self.valid and not self.data:
             raise ConfigError("data.valid is given without data.data; give both or neither")
         refuse_below("data", self, 1, "size", "examples")
+        refuse_large_side("data.size", self.size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from manyheads.tasks.inside.forward import ForwardPass, Picture, refuse_second
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import Label, draw_reliability
 from manyheads.tasks.metrics import LabelScores, Scores, label_scores, label_table
-from manyheads.tasks.pictures import listed_images, of_sample, tell_unread
+from manyheads.tasks.pictures import called, listed_images, of_sample, tell_unread
 from manyheads.tasks.proofs.selfcheck import Finding, same_image_scores
 from manyheads.tasks.task import Predictor
 
@@ -129,12 +128,11 @@ def image_forward(model: ViTClassifier, processor: ImageProcessor, source: Any) 
     pixels, grid = processor.pixels(source), model.config.grid
     given = processor.normalised(torch.from_numpy(pixels.copy())[None]).to(next(model.parameters()).device)
     picture = Picture(np.broadcast_to(pixels, (*pixels.shape[:2], 3)), grid)
-    called = str(source) if isinstance(source, str | Path) else "an image"
 
     def run() -> Tensor:
         return model.score(model.states(given)[:, 0])  # in the last layer, too, every patch looks
 
-    return ForwardPass((called,), {}, run, tokens={"self": picture.tokens}, picture=picture)
+    return ForwardPass((called(source),), {}, run, tokens={"self": picture.tokens}, picture=picture)
 
 
 def class_scores(scores: LabelScores, names: Iterable[str]) -> list[dict[str, Any]]:

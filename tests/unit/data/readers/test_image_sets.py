@@ -1,6 +1,7 @@
 """Labelled images: folders, MNIST, CIFAR and .npz are read as they were written, and refused in a sentence if not."""
 
 import gzip
+import os
 import pickle
 import subprocess
 import sys
@@ -126,11 +127,39 @@ def test_folders_without_what_is_needed_are_refused_by_name(tmp_path):
     assert "has no part to learn from, only test; name another place" in refused(tmp_path / "tested")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
+def test_a_place_that_is_a_pipe_or_a_device_is_refused_and_in_a_class_passed_over(tmp_path):
+    os.mkfifo(tmp_path / "a.npz")
+    for place in (tmp_path / "a.npz", Path(os.devnull)):
+        assert "is neither a folder nor a file; name a folder of images or an .npz" in refused(place)
+    for name in ("cat/1.png", "dog/1.png"):
+        picture(tmp_path / "all" / name)
+    os.mkfifo(tmp_path / "all" / "cat" / "2.png")
+    assert read_image_set(tmp_path / "all").size == (7, 5)
+
+
 def test_pictures_beside_the_folders_of_classes_are_told_of(tmp_path, capsys):
     for name in ("cat/1.png", "dog/1.png", "b.png", "a.png"):
         picture(tmp_path / name)
     assert read_image_set(tmp_path).labels == ["cat", "dog"]
     assert "2 pictures beside the folders of classes, as a.png, left out" in " ".join(capsys.readouterr().err.split())
+
+
+def test_files_of_no_kind_of_picture_among_those_of_a_class_are_counted_and_one_of_them_is_named(tmp_path, capsys):
+    for name in ("cat/1.png", "dog/1.png"):
+        picture(tmp_path / name)
+    for name in ("cat/Thumbs.db", "dog/desktop.ini", "dog/.DS_Store", "dog/.hidden/2.heic"):
+        written(tmp_path / name, b"")
+    assert len(read_image_set(tmp_path).images) == 2
+    assert capsys.readouterr().err == ""
+    for name in ("cat/2.heic", "cat/deeper/3", "dog/notes.txt"):
+        written(tmp_path / name, b"")
+    assert len(read_image_set(tmp_path).images) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    place = tmp_path / "cat" / "2.heic"
+    assert said == f"warning: {tmp_path}: 3 files of no kind of picture that is read, as {place}, left out"
+    (tmp_path / "cat" / "1.png").unlink()
+    assert f"the folder {tmp_path / 'cat'} of a class holds no picture but 2.heic, 3; put pict" in refused(tmp_path)
 
 
 def test_size_and_shades_are_those_that_all_pictures_share(tmp_path):
@@ -355,9 +384,56 @@ def test_pickles_that_are_cut_off_or_hold_something_else_are_refused(tmp_path):
         (dumped({"labels": labels[:2], "data": pixels}), "has 3 images, but 2 labels"),
         (dumped({"labels": [0, 1, 5], "data": pixels}), "has labels from 0 to 5, but there are 5 names"),
         (dumped({"labels": [0, 1, -1], "data": pixels}), "has labels from -1 to 1, but there are 5 names"),
+        (dumped({"labels": [1, 1, [1, 2]], "data": pixels}), "has labels of which some are lists"),
+        (dumped({"labels": ["a", "b", "c"], "data": pixels}), "has labels of the type <U1; give the number of one of"),
     ):
         file.write_bytes(content)
         assert said in refused(folder)
+
+
+def test_names_of_classes_that_are_no_texts_are_refused(tmp_path):
+    folder = cifar_python(tmp_path, {"data_batch_1": rows(3, 1)}, as_python_2)
+    for names in ([1, 2, 3, 4, 5], [*NAMES[1:], None]):
+        written(folder / "batches.meta", pickle.dumps({"label_names": names}, 2))
+        assert "batches.meta: its label_names are not all texts, as CIFAR's are" in refused(folder)
+
+
+EACH_REFUSED = """
+import sys
+from pathlib import Path
+from manyheads.core.errors import DataError
+from manyheads.data.readers.image_sets import read_image_set
+for place in sys.argv[1:]:
+    try:
+        read_image_set(Path(place))
+    except DataError as error:
+        print(error, flush=True)
+"""
+
+
+def test_tuples_in_tuples_without_end_are_refused_by_the_machine_that_meets_them(tmp_path):
+    nested = b")" + b"\x85" * 200_000  # Python's own stack is no higher
+    text = b"X\x01\x00\x00\x00a"
+    places = {
+        "a key": b"}" + nested + b"K\x01s.",
+        "keys": b"}(" + nested + b"K\x01" + nested + b"K\x01u.",
+        "a module": nested + text + b"\x93.",
+        "a name": text + nested + b"\x93.",
+        "a codec": b"c_codecs\nencode\n" + text + nested + b"\x86R.",
+        "what is called": nested + b")R.",
+        "a shape": b"cnumpy\nndarray\n)R(K\x01" + nested + b"cnumpy\ndtype\nX\x02\x00\x00\x00u1\x85R\x89C\x00tb.",
+        "a type": b"cnumpy\ndtype\n" + nested + b"\x85R.",
+        "all": nested + b".",
+    }
+    for place, content in places.items():
+        written(tmp_path / place / "data_batch_1", b"\x80\x02" + content)
+        written(tmp_path / place / "batches.meta", pickle.dumps({"label_names": NAMES}, 2))
+    command = [sys.executable, "-c", EACH_REFUSED, *(str(tmp_path / place) for place in places)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout.splitlines()
+    assert (done.returncode, done.stderr, len(said)) == (0, "", len(places)), said
+    for place, line in zip(places, said):
+        assert line.startswith(f"{tmp_path / place / 'data_batch_1'} is a pickle that"), line
 
 
 class Runs:
@@ -426,7 +502,7 @@ KINDS = {
     "colour": (numbers(5, 6, 7, 3), (6, 7), False),
     "alpha": (numbers(5, 6, 7, 4), (6, 7), False),
     "one": (numbers(5, 6, 7, 1), (6, 7), True),
-    "deep": (numbers(5, 6, 7, dtype=np.uint16), (6, 7), True),
+    "deep": (numbers(5, 6, 7, dtype=np.uint16) * 257, (6, 7), True),
     "columns first": (np.asfortranarray(numbers(5, 6, 7, 3)), (6, 7), False),
     "floats": ((numbers(5, 6, 7) / 255).astype(np.float32), (6, 7), True),
 }
@@ -461,11 +537,14 @@ BAD = [
     ({"images": PIXELS, "labels": CLASSES[1:]}, "has 5 images, but 4 labels"),
     ({"images": PIXELS, "labels": np.eye(5)}, "has labels of the shape [5, 5]"),
     ({"images": PIXELS, "labels": CLASSES / 2}, "has labels of the type float64"),
+    ({"images": PIXELS, "labels": np.array([b"\xff", *b"abcd"], "S1")}, "has labels that are not UTF-8"),
     ({"images": PIXELS.reshape(5, -1), "labels": CLASSES}, "images has the shape [5, 42], of which it is not clear"),
     ({"images": numbers(5, 3, 6, 3), "labels": CLASSES}, "images has the shape [5, 3, 6, 3], of which it is not clear"),
     ({"images": numbers(5, 6, 6, 2), "labels": CLASSES}, "images has the shape [5, 6, 6, 2], of which it is not clear"),
     ({"images": PIXELS.astype(np.int64), "labels": CLASSES}, "images is of int64; give uint8, uint16, or floats"),
     ({"images": PIXELS > 3, "labels": CLASSES}, "images is of bool"),
+    ({"images": PIXELS.astype(np.uint16), "labels": CLASSES}, "is of uint16, where white is 65,535, but goes to 25"),
+    ({"images": PIXELS[:, :1], "labels": CLASSES}, "images: each picture has 7 × 1 pixels, which show nothing"),
     ({"images": PIXELS.astype(float), "labels": CLASSES}, "images has floats from"),
     ({"images": PIXELS / np.nan, "labels": CLASSES}, "images has floats from nan"),
     ({"images": PIXELS[:0], "labels": CLASSES[:0]}, "images has the shape [0, 6, 7], which is no row"),
@@ -497,6 +576,28 @@ def test_a_damaged_npz_is_never_more_than_a_sentence(tmp_path, save):
         file.write_bytes(changed)
         with suppress(DataError, ConfigError):  # a label may become another one
             read_image_set(file)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (10**12, 8, 8)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': " + 3000 * "(" + "}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (" + 3000 * "-" + "1,)}",
+        "{'descr': 'nothing', 'fortran_order': False, 'shape': (5, 6, 7)}",
+        "{'descr': '|u1'}",
+        "[]",
+        "",
+    ],
+)
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_damaged_header_in_an_npz_is_refused_with_the_name_of_its_array(tmp_path, header, version):
+    content = b"\x93NUMPY" + bytes((version, 0)) + (len(header) + 1).to_bytes(2, "little") + f"{header}\n".encode()
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in ("images", "labels"):
+            archive.writestr(f"{name}.npy", content)
+    said = f"{tmp_path / 'a.npz'}: images has a header that is damaged or of another kind of file; copy it again"
+    assert refused(tmp_path / "a.npz") == said
 
 
 def test_a_vast_array_in_a_small_npz_is_refused(tmp_path):

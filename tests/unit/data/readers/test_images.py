@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zlib
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from helpers import PEAK, needs_peak, written
 
 from manyheads.core.errors import ConfigError, DataError, MissingExtra
 from manyheads.data.readers.images import glance, image_files, read_image
-from manyheads.data.readers.pixels import LARGEST
+from manyheads.data.readers.pixels import LARGEST, NAMED
 
 Image = pytest.importorskip("PIL.Image", reason="pillow is not installed: pip install 'manyheads[images]'")
 ORIENTATION = 0x0112
@@ -181,6 +182,19 @@ def test_a_printed_photo_has_the_colours_that_a_person_sees(tmp_path):
         assert np.abs(seen(path).astype(int) - colour).max() < 6
 
 
+def test_transparent_pictures_are_laid_over_white_by_rows(tmp_path, monkeypatch):
+    alpha, places, colours = numbers(5, 7, seed=2), numbers(5, 7) % 6, numbers(6, 3, seed=2)
+    rgba, grey = Image.fromarray(np.dstack([numbers(5, 7, 3), alpha])), Image.fromarray(np.dstack([places, alpha]))
+    pictures = [rgba, grey, rgba.convert("RGBa"), grey.convert("La")]
+    pictures += [saved(tmp_path / "a.png", palette(colours, places), transparency=4)]
+    pictures += [saved(tmp_path / "b.png", numbers(5, 7), transparency=int(numbers(5, 7)[1, 1]))]
+    whole = [seen(each) for each in pictures]
+    for pixels in (1, 7, 15):
+        monkeypatch.setattr("manyheads.data.readers.pixels.PIXELS_AT_ONCE", pixels)
+        assert [seen(each).tolist() for each in pictures] == [each.tolist() for each in whole]
+    assert [each.ndim for each in whole] == [3, 2, 3, 2, 3, 2]
+
+
 # Deeper than 8 bits
 
 
@@ -232,6 +246,11 @@ def test_numbers_of_32_bits_are_read_in_the_range_that_holds_them(tmp_path):
 # Frames
 
 
+@pytest.fixture(autouse=True)
+def nobody_was_told(monkeypatch):
+    monkeypatch.setattr("manyheads.data.readers.pixels._moving", count())
+
+
 @pytest.mark.parametrize("ending", ["gif", "webp", "png", "tif"])
 def test_of_several_frames_the_first_is_read_and_that_is_said_once(tmp_path, ending, capsys):
     frames = [Image.new("RGB", (7, 5), colour) for colour in ("red", "blue", "green")]
@@ -243,6 +262,17 @@ def test_of_several_frames_the_first_is_read_and_that_is_said_once(tmp_path, end
     image.seek(1)  # a picture that was moved there is meant as it is
     assert np.abs(seen(image).astype(int) - [0, 0, 255]).max() < 2
     assert "frames" not in capsys.readouterr().err
+
+
+def test_a_few_pictures_of_several_frames_are_named_and_others_mentioned(tmp_path, capsys):
+    frames = [Image.new("RGB", (7, 5), colour) for colour in ("red", "blue", "green")]
+    for number in range(NAMED + 3):
+        saved(tmp_path / f"{number}.gif", frames[0], save_all=True, append_images=frames[1:])
+        read_image(tmp_path / f"{number}.gif")
+        seen(Image.open(tmp_path / "0.gif"))
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("has 3 frames; only the first is read") == NAMED
+    assert said.count("more pictures have several frames") == 1
 
 
 def test_one_frame_is_nothing_to_talk_about(tmp_path, capsys):
@@ -270,6 +300,29 @@ def test_what_is_no_picture_is_named(tmp_path):
     assert "cannot be read" in refused("a\0.png")
     for other in (7, None, [1, 2], b"bytes", io.BytesIO(b"")):
         assert "is no picture; give the path of a file" in refused(other)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name here")
+def test_a_pipe_is_refused_where_nobody_may_ever_write_into_it(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    (tmp_path / "b.png").symlink_to(tmp_path / "a.png")
+    for path in (tmp_path / "a.png", tmp_path / "b.png"):
+        assert f"{path} is a pipe or the like, for which one may wait for ever; name a picture's file" in refused(path)
+        with pytest.raises(DataError, match="is a pipe or the like"):
+            glance(path)
+    saved(tmp_path / "c.png", numbers(5, 7))
+    assert [path.name for path in image_files([tmp_path])] == ["c.png"]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="a shell has no name for what another program writes")
+def test_but_what_another_program_writes_may_be_a_picture(tmp_path):
+    picture = numbers(5, 7, 3)
+    content = saved(tmp_path / "a.png", picture).read_bytes()
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    assert (seen(f"/dev/fd/{reading}") == picture).all()
+    os.close(reading)
 
 
 @pytest.mark.skipif(os.getuid() == 0 if hasattr(os, "getuid") else False, reason="all files are open to root")
@@ -399,6 +452,43 @@ def test_a_picture_without_end_is_refused_before_it_is_in_memory(tmp_path, endin
         assert done.stderr == ""
 
 
+MANY = f"""{PEAK}
+import os, sys
+from types import SimpleNamespace
+from manyheads.data import images
+images.os = SimpleNamespace(cpu_count=lambda: 6)
+processor = images.ImageProcessor.of(8, 3)
+processor.pixels(Path(sys.argv[1]))
+before = peak()
+found = [*processor.many([Path(sys.argv[2])] * 12)]
+assert all((each == 255).all() for each in found), found
+print(peak() - before, flush=True)
+if not os.fork():
+    os._exit(0 if (processor.pixels(Path(sys.argv[2])) == 255).all() else 1)
+print(os.wait()[1])
+"""
+
+
+@needs_peak
+def test_large_pictures_are_decoded_one_after_another_however_many_threads_there_are(tmp_path):
+    """With 25 million pixels that let white through, each."""
+    small = saved(tmp_path / "a.png", numbers(5, 7))
+    large = saved(tmp_path / "b.png", Image.new("P", (5000, 5000)), transparency=0)
+    command = [sys.executable, "-c", MANY, str(small), str(large)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    grown, child = map(int, done.stdout.split())
+    assert grown < 300_000, grown  # kilobytes: 150 MB of one, where six would take more than 2 GB
+    assert child == 0  # a process that was forked reads them, too
+
+
+def test_a_large_picture_is_read_and_refused_as_any_other(tmp_path, monkeypatch):
+    monkeypatch.setattr("manyheads.data.readers.pixels.LARGE", 1)
+    path = saved(tmp_path / "a.png", numbers(9, 9, 3))
+    assert (seen(path) == numbers(9, 9, 3)).all()
+    path.write_bytes(path.read_bytes()[:90])
+    assert refused(path).startswith(f"{path} cannot be decoded")
+
+
 def test_as_many_pixels_as_are_read_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("manyheads.data.readers.pixels.LARGEST", 35)
     assert seen(numbers(5, 7)).shape == (5, 7)
@@ -506,6 +596,13 @@ def test_links_are_followed_and_in_circles_but_once(tmp_path):
     (tmp_path / "a" / "other").symlink_to(tmp_path / "other", target_is_directory=True)
     (tmp_path / "a" / "same.png").symlink_to(tmp_path / "a" / "1.png")
     assert found(tmp_path, "a") == ["a/1.png", "a/other/2.png"]
+
+
+def test_a_link_to_a_folder_around_it_brings_none_of_its_other_pictures(tmp_path):
+    named(tmp_path, "all/cat/1.png", "all/cat/deeper/2.png", "all/dog/3.png", "elsewhere/4.png")
+    for place, target in (("cat/up", "all"), ("cat/deeper/up", "all/cat"), ("cat/top", "."), ("cat/else", "elsewhere")):
+        (tmp_path / "all" / place).symlink_to(tmp_path / target, target_is_directory=True)
+    assert found(tmp_path, "all/cat") == ["all/cat/1.png", "all/cat/deeper/2.png", "all/cat/else/4.png"]
 
 
 def test_names_of_nothing_are_refused(tmp_path):
