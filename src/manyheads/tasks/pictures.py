@@ -10,7 +10,7 @@ import numpy as np
 
 from manyheads.core.configs import read_toml
 from manyheads.core.errors import ConfigError, DataError
-from manyheads.core.log import warn
+from manyheads.core.log import say, warn
 from manyheads.data.images import COLOUR, GREY, ImageProcessor
 from manyheads.data.ragged import Ragged, store_written
 from manyheads.data.sides import refuse_large_side
@@ -21,7 +21,7 @@ from manyheads.tasks.task import Asked
 AT_ONCE, BYTES_AT_ONCE = 256, 2**26  # images, or so much of them, laid down together
 LARGEST_OWN = 256  # pixels along a side up to which images keep the size that all of them have
 NAMED = 5  # of the files that cannot be read
-PATCHES = 7  # along a side, at least, where nobody says how large a patch is
+PATCHES, MOST_PATCHES = 7, 16  # along a side, where nobody says how large a patch is
 
 
 def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Asked, *, own: bool) -> Any:
@@ -34,20 +34,31 @@ def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Ask
     own_side = about["side"] if (about["side"] or 0) <= LARGEST_OWN else None
     size = data.size or own_side or model.image_size
     refuse_large_side("model.image_size", size)
+    by_usual = own and not asked.names("model", "patch_size")
+    if by_usual and not usual_patch(size):
+        near = next(each for apart in range(size) for each in (size - apart, size + apart) if usual_patch(each))
+        if data.size:
+            raise ConfigError(
+                f"a side of {size} pixels splits into no {PATCHES} to {MOST_PATCHES} patches; give data.size {near}, or "
+                "say model.patch_size"
+            )
+        say(f"images are made {near} pixels a side, not {size}, to be cut into patches of {usual_patch(near)}")
+        size = near
     fitted = replace(model, image_size=size, channels=GREY if data.grey or about["grey"] else COLOUR)
     for name, instead in (("image_size", "data.size"), ("channels", "data.grey")):
         found, said = getattr(fitted, name), getattr(model, name)
         if asked.names("model", name) and found != said:
             raise ConfigError(f"model.{name} is {said}, but follows from the images, as {found}; set {instead} instead")
-    if own and not asked.names("model", "patch_size"):
+    if by_usual:
         fitted = replace(fitted, patch_size=usual_patch(size))
     refuse_uneven_patches(fitted.image_size, fitted.patch_size)
     return fitted
 
 
-def usual_patch(size: int) -> int:
-    """The largest patch of which there are still enough along the side."""
-    return max(each for each in range(1, size + 1) if size % each == 0 and (size // each >= PATCHES or each == 1))
+def usual_patch(size: int) -> int | None:
+    """The largest patch of which there are still enough along the side, unless there are too many then."""
+    patch = max(each for each in range(1, size + 1) if size % each == 0 and (size // each >= PATCHES or each == 1))
+    return patch if size // patch <= MOST_PATCHES else None
 
 
 def listed_images(images: Any, who: str) -> Iterable[Any]:

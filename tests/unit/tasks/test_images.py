@@ -78,11 +78,23 @@ def test_size_and_colours_follow_from_the_images_unless_somebody_says_otherwise(
 def test_a_patch_is_the_largest_of_which_there_are_still_seven_along_the_side(grey):
     for size in range(1, 225):
         even = [patch for patch in range(1, size + 1) if size % patch == 0]
-        assert usual_patch(size) == max([patch for patch in even if size // patch >= 7], default=1)
+        largest = max([patch for patch in even if size // patch >= 7], default=1)
+        assert usual_patch(size) == (largest if size // largest <= 16 else None)
     assert recipe(grey, size=35).model.patch_size == 5
     assert recipe(grey, size=35, assignments=["model.patch_size=7"]).model.patch_size == 7
     assert recipe(grey, size=35, preset="vit_mini").model.patch_size == 5
     assert recipe(grey, size=32, preset="vit_ti16").model.patch_size == 16  # as published, however few there are
+
+
+def test_a_side_of_too_many_patches_is_made_the_nearest_that_has_few(tmp_path, grey, capfd):
+    faces = folder(tmp_path / "faces", size=(178, 218))  # of 2 pixels each there would be 11,881
+    found = recipe(faces).model
+    assert (found.image_size, found.patch_size) == (217, 31)
+    assert "images are made 217 pixels a side, not 218, to be cut into patches of 31" in capfd.readouterr().err
+    with pytest.raises(ConfigError, match=r"218 pixels splits into no 7 to 16 patches; give data\.size 217, or say"):
+        recipe(faces, size=218)
+    assert recipe(faces, assignments=["model.patch_size=109"]).model.image_size == 218
+    assert recipe(grey, size=34, assignments=["model.patch_size=2"]).model.grid == 17  # who asks for it has it
 
 
 def test_sides_and_patches_that_do_not_fit_are_refused_with_the_nearest_that_do(grey):
