@@ -384,7 +384,7 @@ LONG = " ".join(WORDS) * 3
 NO_PART = "{} has no part in {}; leave it away"
 BAD = [
     ("", "there is nothing to look at; give a model and a text, or --positions"),
-    ("GPT", "there is no text to look at; give one behind GPT, in quotes"),
+    ("GPT", "there is nothing to look at; give a text behind GPT, in quotes, or an image's file"),
     ("GPT ' '", "the text is empty; give a sentence behind the model, in quotes"),
     ("nothing TEXT", "nothing does not exist; give a model directory or a run directory"),
     ("folder.html TEXT", "folder.html holds no config.json; give a model directory or a run directory"),

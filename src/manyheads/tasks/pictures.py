@@ -39,8 +39,8 @@ def fitted_to_images(model: Any, data: Any, about: Mapping[str, Any], asked: Ask
         near = next(each for apart in range(size) for each in (size - apart, size + apart) if usual_patch(each))
         if data.size:
             raise ConfigError(
-                f"a side of {size} pixels splits into no {PATCHES} to {MOST_PATCHES} patches; give data.size {near}, or "
-                "say model.patch_size"
+                f"a side of {size} pixels splits into no {PATCHES} to {MOST_PATCHES} patches; give data.size {near}, "
+                "or say model.patch_size"
             )
         say(f"images are made {near} pixels a side, not {size}, to be cut into patches of {usual_patch(near)}")
         size = near
