@@ -12,7 +12,7 @@ from torch.distributions import Gamma
 from torch.nn import functional as F
 
 from manyheads.data.augmentation import Augmentation, LabelledAugmentation
-from manyheads.data.colours import OPERATIONS, Draws, grey, jittered, recoloured
+from manyheads.data.colours import OPERATIONS, Draws, jittered, recoloured
 
 LONGEST = 4 / 3  # how much wider than high, or the reverse, a crop's own share of the image is at most
 TURN, SHEAR, MOVE = math.radians(30), 0.3, 10 / 32  # RandAugment's at their strongest; the last of a side's length
@@ -34,7 +34,7 @@ def augmented(shades: Tensor, how: Augmentation) -> Tensor:
         shades = jittered(shades, how.colour)
     if how.random_grey:
         drained = torch.rand(len(shades), 1, 1, 1, device=shades.device) < how.random_grey
-        shades = torch.where(drained, grey(shades), shades)
+        shades = torch.where(drained, _as_one(shades), shades)
     if how.erase:
         shades = _erased(shades, how.erase)
     return shades
@@ -83,6 +83,13 @@ def _moved(shades: Tensor, how: Augmentation, draws: Draws) -> Tensor:
     places = torch.stack([(_each(a) * x + _each(b) * y + _each(c)) * (2 / side) for a, b, c, side in rows], dim=-1)
     found = F.grid_sample(shades, places, padding_mode="border", align_corners=False)
     return found if how.edges_go_on else found * (places.abs() < 1).all(dim=-1)[:, None]
+
+
+def _as_one(shades: Tensor) -> Tensor:
+    """The mean of an image's colours, [images, 1, height, width], by weights that are drawn for it: so does no shade
+    tell which colour it was, as it would if they were always the same."""
+    weights = torch.empty(*shades.shape[:2], 1, 1, device=shades.device).exponential_()
+    return (shades * weights / weights.sum(dim=1, keepdim=True)).sum(dim=1, keepdim=True)
 
 
 def _erased(shades: Tensor, likely: float) -> Tensor:

@@ -15,6 +15,7 @@ from manyheads.data.readers.corpus import read_lines
 TEXTS = Path(__file__).with_suffix(".tsv.xz")
 PIXELS = Path(__file__).with_suffix(".npy.xz")
 PARTS = ("train", "valid", "seen", "unseen")
+TELL_ALL = "what is there?"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Shapes:
     captions: list[tuple[str, ...]]
     """The sentences of each picture: one or two of the right ones for training, else all that are right."""
     questions: list[tuple[int, str, str]]
-    """The number of a picture, from 0, a question about it, and its one right answer."""
+    """The number of a picture, from 0, a question about it, and its one right answer; for training also what is there,
+    with each of its sentences: what they teach of shapes helps with the other questions."""
     first: int
     """The number of the first picture among those of all parts."""
 
@@ -52,4 +54,6 @@ def shapes(part: str) -> Shapes:
         asked = [text.partition("? ") for text in texts if "?" in text]
         questions += [(len(captions), f"{question}?", answer) for question, _, answer in asked]
         captions.append(tuple(text for text in texts if "?" not in text))
+        if part == "train":
+            questions += [(len(captions) - 1, TELL_ALL, sentence) for sentence in captions[-1]]
     return Shapes(part, captions, questions, [row[0] for row in rows].index(part))

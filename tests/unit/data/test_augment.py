@@ -167,14 +167,28 @@ def test_what_comes_in_from_beyond_an_edge_is_black_or_as_the_edge_is():
     assert_close(augmented(shades, TextAugmentation(shift=2)), shades)
 
 
-def test_some_images_lose_their_colours_and_no_brightness():
-    shades = tensor(pictures())[:1].repeat(400, 1, 1, 1)
-    found = augmented(shades, LabelledAugmentation(random_grey=0.3))
-    grey = (found[:, 0] == found[:, 2]).flatten(1).all(dim=1)
-    assert grey.float().mean().item() == pytest.approx(0.3, abs=0.08)
-    assert torch.equal(found[~grey], shades[~grey])
-    weights = torch.tensor([0.299, 0.587, 0.114])[:, None, None]
-    assert_close(found[grey][0, 1], (weights * shades[0]).sum(dim=0))
+def test_some_images_lose_their_colours_so_that_no_shade_tells_which_it_was():
+    red, green = (
+        torch.tensor(each)[:, None, None].expand(3, HEIGHT, WIDTH) for each in ([0.8, 0.1, 0.1], [0.1, 0.6, 0.3])
+    )
+    found = [augmented(each.repeat(400, 1, 1, 1), LabelledAugmentation(random_grey=0.3)) for each in (red, green)]
+    ranges: list[tuple[float, float]] = []
+    for shades, each in zip((red, green), found):
+        grey = (each[:, 0] == each[:, 2]).flatten(1).all(dim=1)
+        assert grey.float().mean().item() == pytest.approx(0.3, abs=0.08)
+        assert torch.equal(each[~grey], shades.expand_as(each)[~grey])
+        drained = each[grey]
+        assert_close(drained, drained[:, :1, :1, :1].expand_as(drained))  # one weight for all of an image
+        ranges.append((drained.min().item(), drained.max().item()))
+    for (least, most), shades in zip(ranges, (red, green)):
+        assert shades.min() - 1e-6 <= least < most <= shades.max() + 1e-6
+    assert ranges[0][0] < 0.2 < 0.4 < ranges[1][1]  # red may be darker than green, or the other way round
+    assert ranges[1][0] < 0.25 < 0.5 < ranges[0][1]
+
+
+def test_an_image_in_grey_has_no_colours_to_lose():
+    shades = torch.rand(30, 1, HEIGHT, WIDTH)
+    assert_close(augmented(shades, LabelledAugmentation(random_grey=0.5)), shades)
 
 
 def test_a_rectangle_of_some_images_is_erased():
