@@ -33,8 +33,8 @@ def augmented(shades: Tensor, how: Augmentation) -> Tensor:
     if how.colour:
         shades = jittered(shades, how.colour)
     if how.random_grey:
-        drained = torch.rand(len(shades), 1, 1, 1, device=shades.device) < how.random_grey
-        shades = torch.where(drained, _as_one(shades), shades)
+        fades, left = torch.rand(2, len(shades), 1, 1, 1, device=shades.device)
+        shades = torch.where(fades < how.random_grey, torch.lerp(_as_one(shades), shades, left), shades)
     if how.erase:
         shades = _erased(shades, how.erase)
     return shades

@@ -39,7 +39,7 @@ class Augmentation:
     colour: float = 0.0
     """How much brightness, contrast and saturation change at most; 0.4 is usual."""
     random_grey: float = 0.0
-    """How likely it loses its colours, of which a random mix is left, so that shapes are learned by themselves; 0.2 is
+    """How likely its colours fade, some little and some wholly, so that shapes are learned by themselves; 0.2 is
     usual."""
     random_augment: int = 0
     """Operations of RandAugment (Cubuk et al. 2020) that are drawn for each image; 2 is usual."""
