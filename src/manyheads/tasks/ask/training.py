@@ -17,7 +17,6 @@ class Asking(Captioning):
     own_data = ("data",)
     columns = COLUMNS
     sample_rows = staticmethod(questions_of_shapes)
-    sample_steps = 6000
 
     def written_scores(self, found: list[str], right: list[tuple[str, ...]]) -> dict[str, float]:
         scores = answer_scores(found, right)

@@ -55,14 +55,13 @@ class Captioning(Task):
     """What stands behind an image's path on a line, for a person."""
     sample_rows: ClassVar[Callable[[str], ImageTexts]] = staticmethod(captions_of_shapes)
     """A part of the sample."""
-    sample_steps = 4000
 
     @classmethod
     def sample(cls) -> Any:
         """The pictures of shapes, learned in minutes on two cores, so that what is seen of one colour helps another."""
         often = {"valid_every": 500, "checkpoint_every": 500, "best_by": cls.metrics[0]}
-        usual = TrainConfig(optimizer="muon", learning_rate=2e-3, warmup=200, schedule="cosine", smoothing=0.0)
-        train = replace(usual, steps=cls.sample_steps, **often)
+        rate = {"optimizer": "muon", "learning_rate": 2e-3, "warmup": 200, "schedule": "cosine"}
+        train = TrainConfig(steps=6000, **rate, smoothing=0.0, **often)
         augment = TextAugmentation(shift=4, random_grey=0.5, word_dropout=0.5)
         return cls.Recipe(model=replace(PRESETS["captioner_tiny"](), patch_size=8), augment=augment, train=train)
 
