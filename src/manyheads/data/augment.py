@@ -32,9 +32,9 @@ def augmented(shades: Tensor, how: Augmentation) -> Tensor:
         shades = recoloured(shades, draws)
     if how.colour:
         shades = jittered(shades, how.colour)
-    if how.random_grey:
-        fades, left = torch.rand(2, len(shades), 1, 1, 1, device=shades.device)
-        shades = torch.where(fades < how.random_grey, torch.lerp(_as_one(shades), shades, left), shades)
+    if how.fade:
+        drawn, left = torch.rand(2, len(shades), 1, 1, 1, device=shades.device)
+        shades = torch.where(drawn < how.fade, torch.lerp(_without_colours(shades), shades, left), shades)
     if how.erase:
         shades = _erased(shades, how.erase)
     return shades
@@ -85,9 +85,9 @@ def _moved(shades: Tensor, how: Augmentation, draws: Draws) -> Tensor:
     return found if how.edges_go_on else found * (places.abs() < 1).all(dim=-1)[:, None]
 
 
-def _as_one(shades: Tensor) -> Tensor:
-    """The mean of an image's colours, [images, 1, height, width], by weights that are drawn for it: so does no shade
-    tell which colour it was, as it would if they were always the same."""
+def _without_colours(shades: Tensor) -> Tensor:
+    """[images, 1, height, width]: the mean of an image's colours by weights that are drawn for it: if they were always
+    the same, a shade would tell which colour it was."""
     weights = torch.empty(*shades.shape[:2], 1, 1, device=shades.device).exponential_()
     return (shades * weights / weights.sum(dim=1, keepdim=True)).sum(dim=1, keepdim=True)
 

@@ -11,7 +11,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "crop": (0.01, 1.0),
     "rotate": (0.0, 180.0),
     "colour": (0.0, 1.0),
-    "random_grey": (0.0, 1.0),
+    "fade": (0.0, 1.0),
     "random_augment": (0, 14),
     "magnitude": (0, 30),
     "erase": (0.0, 1.0),
@@ -38,9 +38,8 @@ class Augmentation:
     """Whether left and right change places half the time; unset: where images are in colour."""
     colour: float = 0.0
     """How much brightness, contrast and saturation change at most; 0.4 is usual."""
-    random_grey: float = 0.0
-    """How likely its colours fade, some little and some wholly, so that shapes are learned by themselves; 0.2 is
-    usual."""
+    fade: float = 0.0
+    """How likely its colours fade, a little or wholly, so that shapes are learned by themselves."""
     random_augment: int = 0
     """Operations of RandAugment (Cubuk et al. 2020) that are drawn for each image; 2 is usual."""
     magnitude: int = 9

@@ -172,7 +172,7 @@ def test_colours_of_some_images_fade_so_that_no_shade_tells_which_it_was():
     means: list[tuple[float, float]] = []
     for colour in colours:
         shades = colour[:, None, None].expand(600, 3, HEIGHT, WIDTH)
-        found = augmented(shades, LabelledAugmentation(random_grey=0.3))
+        found = augmented(shades, LabelledAugmentation(fade=0.3))
         assert_close(found, found[:, :, :1, :1].expand_as(found))  # all of an image in one way
         changed = (found != shades).flatten(1).any(dim=1)
         assert changed.float().mean().item() == pytest.approx(0.3, abs=0.08)
@@ -189,7 +189,7 @@ def test_colours_of_some_images_fade_so_that_no_shade_tells_which_it_was():
 
 def test_an_image_in_grey_has_no_colours_to_lose():
     shades = torch.rand(30, 1, HEIGHT, WIDTH)
-    assert_close(augmented(shades, LabelledAugmentation(random_grey=0.5)), shades)
+    assert_close(augmented(shades, LabelledAugmentation(fade=0.5)), shades)
 
 
 def test_a_rectangle_of_some_images_is_erased():

@@ -60,9 +60,10 @@ class Captioning(Task):
     def sample(cls) -> Any:
         """The pictures of shapes, learned in minutes on two cores, so that what is seen of one colour helps another."""
         often = {"valid_every": 500, "checkpoint_every": 500, "best_by": cls.metrics[0]}
-        rate = {"optimizer": "muon", "learning_rate": 2e-3, "warmup": 200, "schedule": "cosine"}
-        train = TrainConfig(steps=6000, **rate, smoothing=0.0, **often)
-        augment = TextAugmentation(shift=4, random_grey=0.5, word_dropout=0.5)
+        train = TrainConfig(
+            steps=6000, optimizer="muon", learning_rate=2e-3, schedule="cosine", warmup=200, smoothing=0.0, **often
+        )
+        augment = TextAugmentation(shift=4, fade=0.5, word_dropout=0.5)
         return cls.Recipe(model=replace(PRESETS["captioner_tiny"](), patch_size=8), augment=augment, train=train)
 
     @classmethod
