@@ -71,9 +71,22 @@ def animated(
     images = [_frame(original, step, pictures, learned) for step, pictures in frames]
     times = [SHOWN] * (len(images) - 1) + [STAYS]
     options: Mapping[str, Any] = {".webp": {"quality": QUALITY}, ".gif": {}}[ending]
+    if ending == ".gif":
+        images = [_in_few_colours(each, COLOURS[: len(learned)]) for each in images]
     written = BytesIO()
     images[0].save(written, ending[1:], save_all=True, append_images=images[1:], duration=times, loop=0, **options)
     return written.getvalue()
+
+
+def _in_few_colours(frame: Any, names: Sequence[str]) -> Any:
+    """In the 256 colours of a GIF, with those of the names among them, whose few pixels would get none of their own."""
+    from PIL import Image, ImageColor
+
+    few = frame.quantize(256 - len(names))
+    kept = [*few.getpalette()[: 3 * (256 - len(names))], *(part for each in names for part in ImageColor.getrgb(each))]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(kept)
+    return frame.quantize(palette=palette, dither=Image.Dither.NONE)
 
 
 def _frame(original: np.ndarray, step: int, pictures: Sequence[np.ndarray], learned: Sequence[Learned]) -> Any:

@@ -3,10 +3,13 @@ from io import BytesIO
 import numpy as np
 import pytest
 
+from manyheads.labs.image_function import PHOTO
+from manyheads.look.drawing import COLOURS
 from manyheads.look.function import PANEL, Learned, animated, compared
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'manyheads[look]'")
 Image = pytest.importorskip("PIL.Image", reason="pillow is not installed: pip install 'manyheads[images]'")
+ImageColor = pytest.importorskip("PIL.ImageColor", reason="pillow is not installed: pip install 'manyheads[images]'")
 
 
 def grey(shade: int, side: int = 5) -> np.ndarray:
@@ -51,6 +54,20 @@ def test_each_frame_of_an_animation_shows_what_was_drawn_by_then(ending):
             third = pixels.shape[1] // 3
             seen.append([pixels[-40, place * third + third // 2, 0] for place in range(3)])
     assert np.abs(np.array(seen) - [[100, 0, 10], [100, 200, 250]]).max() < 6
+
+
+@pytest.mark.parametrize("ending", [".webp", ".gif"])
+def test_names_in_an_animation_keep_their_colours_beside_a_picture_of_many(ending):
+    with Image.open(PHOTO) as photo:
+        cat = np.asarray(photo.convert("RGB").resize((96, 96)))
+    learned = [*LEARNED, Learned("more", "128 numbers", cat, [0.0, 0.7, 1.4], [6.0, 20.0, 35.0])]
+    with Image.open(BytesIO(animated(cat, [(0, [cat] * 3), (2, [cat] * 3)], learned, ending))) as film:
+        film.seek(film.n_frames - 1)
+        above = np.asarray(film.convert("RGB")).astype(int)[:40]
+    fourth = above.shape[1] // 4
+    for place, colour in enumerate(COLOURS[:3], start=1):
+        there = above[:, place * fourth : (place + 1) * fourth].reshape(-1, 3)
+        assert np.abs(there - np.array(ImageColor.getrgb(colour))).sum(axis=1).min() < 60, colour
 
 
 @pytest.mark.parametrize(("side", "panel"), [(2, PANEL), (100, 200), (PANEL, PANEL), (1000, PANEL)])
