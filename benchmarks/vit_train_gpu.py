@@ -2,13 +2,12 @@
 
     python benchmarks/vit_train_gpu.py                       about 4 minutes on an H200, most of them compiling
     python benchmarks/vit_train_gpu.py --profile             and the kernels that a step of ours spends its time in
-    python benchmarks/vit_train_gpu.py --variants            other ways of doing ours, beside it, at one batch size
     python benchmarks/vit_train_gpu.py --small --rounds 1    seconds, also without a GPU, to see that it works
 
 Images of 224 px as random bfloat16 tensors on the device, 1,000 labels, bfloat16 autocast over float32 weights, no
 dropout, fused AdamW, gradients clipped to norm 1. Ours is the step of our own training loop with its own loss; the
 peers' is the usual one: forward, cross-entropy, backward, clip, step. A peer that is not installed is left out, which
-is said. All have SDPA attention and torch.compile, in one `--mode` for all alike.
+is said. All have SDPA attention and torch.compile.
 
 Each contender is compiled for each batch size, then timed at each; its best counts. Then rounds of 20 steps are taken
 in turn. Printed: images/s, the ratio to each peer, and MFU against the H200's 989 TFLOP/s.
@@ -19,7 +18,6 @@ import importlib.util
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -30,96 +28,9 @@ from common import Worker, describe_machine, in_turns, report, serve
 SIDE, LABELS, STEPS, WARM, INPUTS = 224, 1000, 20, 3, 4
 OURS = "manyheads"
 PEERS = {"transformers": "transformers", "timm": "timm", "torchvision": "torchvision"}
-MODES = ("default", "max-autotune-no-cudagraphs", "max-autotune")
 PEAK = 989e12
 FLOPS_OF_AN_IMAGE = 3 * 2 * 17.56e9
 """Of a step: forward and twice as much backward, two for each of the multiplications of the whole model."""
-
-
-# Ways of doing ours, each a change to what is there
-
-
-def whole_last_block() -> None:
-    from manyheads.models.vit import ViTClassifier
-
-    ViTClassifier.summary = lambda self, pixels: self.states(pixels)[:, 0]
-
-
-def patches_as_product() -> None:
-    """The same sums as a matrix product, of pixels laid out patch by patch."""
-    import torch
-
-    from manyheads.nn.patches import Patches
-
-    def forward(self, pixels):
-        side, weight = self.projection.stride[0], self.projection.weight
-        patches = pixels.unflatten(2, (-1, side)).unflatten(4, (-1, side)).permute(0, 2, 4, 1, 3, 5)
-        return torch.nn.functional.linear(patches.flatten(3).flatten(1, 2), weight.flatten(1), self.projection.bias)
-
-    Patches.forward = forward
-
-
-def residual_in_float32() -> None:
-    from manyheads.models.vit import ViT
-
-    embed = ViT.embed
-    ViT.embed = lambda self, pixels: embed(self, pixels).float()
-
-
-def cudnn_attention() -> None:
-    import torch
-
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    torch.backends.cuda.enable_flash_sdp(False)
-    torch.backends.cuda.enable_mem_efficient_sdp(False)
-
-
-def efficient_attention() -> None:
-    import torch
-
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    torch.backends.cuda.enable_flash_sdp(False)
-
-
-def inductor(**options) -> None:
-    from torch._inductor import config
-
-    for name, value in options.items():
-        place, *parts = config, *name.split("__")
-        for part in parts[:-1]:
-            place = getattr(place, part)
-        if not hasattr(place, parts[-1]):
-            print(f"this torch has no inductor option {name}", file=sys.stderr)
-        else:
-            setattr(place, parts[-1], value)
-
-
-def several(*changes: Callable[[], None]) -> Callable[[], None]:
-    def all_of_them() -> None:
-        for change in changes:
-            change()
-
-    return all_of_them
-
-
-VARIANTS: dict[str, Callable[[], None]] = {
-    "whole last block": whole_last_block,
-    "residual in float32": residual_in_float32,
-    "patches as product": patches_as_product,
-    "cudnn attention": cudnn_attention,
-    "efficient attention": efficient_attention,
-    "mix-order reduction": partial(inductor, triton__mix_order_reduction=True),
-    "coordinate descent": partial(inductor, coordinate_descent_tuning=True),
-    "product + cudnn": several(patches_as_product, cudnn_attention),
-    "product + cudnn + mix": several(
-        patches_as_product, cudnn_attention, partial(inductor, triton__mix_order_reduction=True)
-    ),
-    "product + cudnn + autotuned": several(
-        patches_as_product,
-        cudnn_attention,
-        partial(inductor, max_autotune=True, max_autotune_gemm_backends="ATEN,TRITON"),
-    ),
-}
 
 
 # The contenders: a function that takes a batch size and gives one that takes so many steps
@@ -146,7 +57,7 @@ def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def prepare_ours(variant: str, small: bool, compiled: bool):
+def prepare_ours(small: bool, compiled: bool):
     import torch
 
     from manyheads.data.batches import Batch
@@ -155,8 +66,6 @@ def prepare_ours(variant: str, small: bool, compiled: bool):
     from manyheads.train.loop import Training, _LogInterval
     from manyheads.train.objectives import image_loss
 
-    if variant:
-        VARIANTS[variant]()
     config = ViTConfig(image_size=SIDE, patch_size=16, **sizes(small))
     model = ViTClassifier(ViT(config), tuple(str(number) for number in range(LABELS)))
     train = TrainConfig(
@@ -216,13 +125,13 @@ def peer(name: str, small: bool):
     return model, lambda found: found
 
 
-def prepare_peer(name: str, small: bool, compiled: bool, mode: str):
+def prepare_peer(name: str, small: bool, compiled: bool):
     import torch
 
     model, logits_of = peer(name, small)
     model = model.to(device()).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.05, fused=True)
-    called = torch.compile(model, mode=None if mode == "default" else mode) if compiled else model
+    called = torch.compile(model) if compiled else model
 
     def of(rows: int):
         batches = inputs(rows)
@@ -245,20 +154,14 @@ def prepare_peer(name: str, small: bool, compiled: bool, mode: str):
 # The worker
 
 
-def work(name: str, mode: str, small: str):
+def work(name: str, small: str):
     import torch
 
     compiled = device() == "cuda"
     torch.set_float32_matmul_precision("high")
     # Each batch size has a graph of its own, as if it were the only one.
     torch._dynamo.config.automatic_dynamic_shapes = False  # type: ignore
-    head, _, variant = name.partition(", ")
-    if head == OURS:
-        if mode != "default":
-            inductor(max_autotune=True, triton__cudagraphs=mode == "max-autotune")
-        of = prepare_ours(variant, bool(small), compiled)
-    else:
-        of = prepare_peer(head, bool(small), compiled, mode)
+    of = prepare_ours(bool(small), compiled) if name == OURS else prepare_peer(name, bool(small), compiled)
 
     def answer(rows: int, count: int = STEPS, profile: bool = False) -> dict:
         """How long so many steps take; memory is given back, since others run in between."""
@@ -285,15 +188,17 @@ def timed(steps, rows: int, count: int, profile: bool) -> dict:
     if cuda:
         torch.cuda.reset_peak_memory_stats()
     if profile:
-        return {"kernels": kernels(steps)}
-    began = time.perf_counter()
-    steps(count)
-    wait()
-    seconds = time.perf_counter() - began
-    peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else 0.0
+        found = {"kernels": kernels(steps)}
+    else:
+        began = time.perf_counter()
+        steps(count)
+        wait()
+        seconds = time.perf_counter() - began
+        peak = torch.cuda.max_memory_allocated() / 2**30 if cuda else 0.0
+        found = {"rate": count * rows / seconds, "peak": peak}
     if cuda:
         torch.cuda.empty_cache()
-    return {"rate": count * rows / seconds, "peak": peak}
+    return found
 
 
 def kernels(steps, count: int = 4, most: int = 15) -> list[str]:
@@ -353,24 +258,20 @@ def best_sizes(workers: dict[str, Worker], batches: list[int]) -> dict[str, int]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="images/s of training ViT-B/16 on a GPU")
-    parser.add_argument("--batches", type=int, nargs="+", help="batch sizes; 128 256 512, of variants 256")
+    parser.add_argument("--batches", type=int, nargs="+", help="batch sizes; unset: 128 256 512")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
-    parser.add_argument("--mode", default="default", choices=MODES, help="of torch.compile, for all alike")
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--variants", nargs="*", choices=list(VARIANTS), help="ways of doing ours; none named: all")
     parser.add_argument("--profile", action="store_true", help="print the kernels that take longest, of all contenders")
     parser.add_argument("--small", action="store_true", help="a model of two layers")
     options = parser.parse_args()
     describe_machine()
     names = contenders(options.peers)
-    if options.variants is not None:
-        names += [f"{OURS}, {variant}" for variant in options.variants or VARIANTS]
-    batches = options.batches or ([2] if options.small else [128, 256, 512] if options.variants is None else [256])
+    batches = options.batches or ([2] if options.small else [128, 256, 512])
     # Several compile side by side.
     environment = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
     with ThreadPoolExecutor(len(names)) as pool:
-        arguments = (options.mode, "small" if options.small else "")
-        made = pool.map(lambda name: Worker(__file__, name, *arguments, environment=environment), names)
+        small = "small" if options.small else ""
+        made = pool.map(lambda name: Worker(__file__, name, small, environment=environment), names)
         workers = dict(zip(names, made))
     best = best_sizes(workers, batches)
 

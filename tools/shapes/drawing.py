@@ -9,7 +9,7 @@ from tools.shapes.scenes import COLOURS, SHADES, SIDE, Scene, Thing
 
 INK = {
     "red": (220, 30, 30), "green": (20, 150, 60), "blue": (30, 80, 220), "yellow": (240, 200, 0),
-    "purple": (140, 40, 170), "black": (20, 20, 20),
+    "purple": (140, 40, 170), "black": (20, 20, 20), "brown": (130, 75, 30), "pink": (240, 130, 180),
 }  # fmt: skip
 PAPER = tuple((level, level, level) for level in range(245, 245 - 7 * SHADES, -7))
 FINENESS = 4  # points on a pixel's side, by which it is known how much of it a shape covers
@@ -66,6 +66,11 @@ def _inside(shape: str, x: np.ndarray, y: np.ndarray, half: int) -> np.ndarray:
         return np.maximum(abs(x - half), abs(y - half)) < half - 2 * FINENESS
     if shape == "triangle":
         return 2 * abs(x - half) <= y
+    if shape == "diamond":
+        return abs(x - half) + abs(y - half) <= half
+    if shape == "cross":
+        across, down = abs(x - half), abs(y - half)
+        return 3 * np.minimum(across, down) <= half
     return _inside_polygon(_star(half), x, y)
 
 

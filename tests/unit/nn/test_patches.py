@@ -1,10 +1,10 @@
-"""Where patches stand: sines in two directions, alone and for a learned table to begin with."""
+"""Patches, and where they stand: sines in two directions, alone and for a learned table to begin with."""
 
 import pytest
 import torch
 from torch.testing import assert_close
 
-from manyheads.nn.patches import Sinusoidal2D, sines_to_begin_with
+from manyheads.nn.patches import Patches, Sinusoidal2D, as_product, sines_to_begin_with
 from manyheads.ops.rotary import sinusoid
 
 
@@ -36,3 +36,9 @@ def test_a_learned_table_begins_with_neighbours_alike_and_learns():
 def test_it_can_be_made_where_nothing_is_stored():
     with torch.device("meta"):
         assert sines_to_begin_with(12, 3).table.weight.is_meta
+
+
+def test_what_a_gpu_multiplies_is_what_the_convolution_finds():
+    patches, pixels = Patches(4, 3, 10), torch.randn(2, 3, 8, 12)
+    torch.nn.init.normal_(patches.projection.bias)  # type: ignore
+    assert_close(as_product(patches.projection, pixels), patches(pixels), atol=1e-5, rtol=1e-5)
