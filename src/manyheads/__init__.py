@@ -7,11 +7,11 @@ A trained model is opened from its directory, a run or a checkpoint of transform
     translator = Translator.load("runs/mine")
     translator.translate(["the cat danced"])
 
-Translator, LanguageModel, Classifier, Tagger, Embedder, Filler, Answerer, WordVectors and, for images, ImageClassifier,
-Captioner and ImageAnswerer are such models, ready to use; look_inside and walk_through show what they do with what
-they read; recorded_attention and heads_off are for any model. Transformer, GPT, Llama, Bert and ViT are the models
-themselves, from their …Config, and MultiHeadAttention, Cache, FeedForward, Rotary and the other positions what they are
-made of. help(manyheads.Translator) says more of each.
+Translator, LanguageModel, Classifier, Tagger, Parser, Embedder, Filler, Answerer, WordVectors and, for images,
+ImageClassifier, Captioner and ImageAnswerer are such models, ready to use; look_inside and walk_through show what they
+do with what they read; recorded_attention and heads_off are for any model. Transformer, GPT, Llama, Bert and ViT are
+the models themselves, from their …Config, and MultiHeadAttention, Cache, FeedForward, Rotary and the other positions
+what they are made of. help(manyheads.Translator) says more of each.
 """
 
 from importlib import import_module
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from manyheads.tasks.inside.walk import walk_through as walk_through
     from manyheads.tasks.language.use import LanguageModel as LanguageModel
     from manyheads.tasks.masked.use import Filler as Filler
+    from manyheads.tasks.parse.use import Parser as Parser
     from manyheads.tasks.similarity.use import Embedder as Embedder
     from manyheads.tasks.tag.use import Tagger as Tagger
     from manyheads.tasks.translate.use import Translator as Translator
@@ -83,6 +84,7 @@ _PLACES = {
     "manyheads.tasks.language.use": ("LanguageModel",),
     "manyheads.tasks.inside.look": ("look_inside",),
     "manyheads.tasks.masked.use": ("Filler",),
+    "manyheads.tasks.parse.use": ("Parser",),
     "manyheads.tasks.similarity.use": ("Embedder",),
     "manyheads.tasks.tag.use": ("Tagger",),
     "manyheads.tasks.translate.use": ("Translator",),

@@ -526,7 +526,7 @@ def test_presets_are_listed_with_the_parameters_that_models_have():
     rows = {table["name"]: table for table in tables("presets")}
     assert (rows["gpt2_small"]["vocabulary"], rows["gpt2_small"]["parameters"]) == (50_257, 124_439_808)
     assert rows["gpt2_small"]["tasks"] == ["language", "classify"]
-    assert rows["bert_base"]["tasks"] == ["masked", "classify", "tag", "similarity", "answer"]
+    assert rows["bert_base"]["tasks"] == ["masked", "classify", "tag", "parse", "similarity", "answer"]
     shown = called("presets").out
     assert all(re.search(rf"^{name} .* {table['parameters']:,}$", shown, re.MULTILINE) for name, table in rows.items())
 

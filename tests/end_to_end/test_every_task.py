@@ -111,6 +111,7 @@ TRIALS = [
           has_sample=True),
     Trial("classify", ("--train", "labels.tsv"), ("data.examples=8",), ("classify", "{run}")),
     Trial("tag", ("--train", "words.conll"), ("data.examples=8",), ("tag", "{run}")),
+    Trial("parse", ("--trees", "trees.mrg"), ("data.examples=8",), ("parse", "{run}"), has_sample=True),
     Trial("similarity", ("--pairs", "pairs.tsv"), ("data.examples=16",), ("similar", "{run}", "--to", "a red boat"),
           more_files=frozenset(SENTENCE_TRANSFORMERS)),
     Trial("answer", ("--data", "questions.json"), ("data.examples=8",), ("answer", "{run}", "What is old?")),
@@ -142,6 +143,7 @@ def folder(tmp_path_factory) -> Path:
         "text.txt": " ".join(LINES),
         "labels.tsv": "".join(f"{line}\t{'odd' if place % 2 else 'even'}\n" for place, line in enumerate(LINES)),
         "words.conll": "\n\n".join(blocks) + "\n",
+        "trees.mrg": "".join(parsed(line) for line in LINES),
         "questions.json": json.dumps({"data": [{"title": "t", "paragraphs": questions}]}),
         "captions.tsv": "".join(f"{path}\ta {path.parts[1]} picture\n" for path in pictures),
         "asked.tsv": "".join(f"{path}\tWhat is it?\t{path.parts[1]}\n" for path in pictures),
@@ -155,6 +157,12 @@ def folder(tmp_path_factory) -> Path:
     vit = ViT(ViTConfig(image_size=16, patch_size=8, width=24, layers=1, heads=2))
     save_model(made / "vit", vit, ImageProcessor.of(16, 3), "")
     return made
+
+
+def parsed(line: str) -> str:
+    """A tree of `the film is warm.`"""
+    the, noun, verb, word = line.removesuffix(".").split()
+    return f"( (S (NP-SBJ (DT {the}) (NN {noun})) (VP (VBZ {verb}) (ADJP-PRD (JJ {word}))) (. .)) )\n"
 
 
 def drawn(folder: Path) -> list[Path]:
@@ -631,7 +639,12 @@ def test_files_that_are_not_there_and_runs_that_are_not(trial, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-LABELS = {"classify": {"even", "odd"}, "tag": {"B-thing", "O"}, "images": {"bright", "dark"}}
+LABELS = {
+    "classify": {"even", "odd"},
+    "tag": {"B-thing", "O"},
+    "parse": {"S", "NP", "VP", "ADJP"},
+    "images": {"bright", "dark"},
+}
 
 
 def test_what_a_model_is_can_be_asked(trial, run, folder, tmp_path):

@@ -20,6 +20,7 @@ from manyheads.models.conv import ByteNet, ByteNetConfig, ConvSeq2Seq, ConvSeq2S
 from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.parser import SpanParser
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import DECODERS as SEEN
 from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
@@ -122,6 +123,17 @@ class Encoding(Decoding):
 
     def sees(self, length: int) -> Tensor:
         return torch.ones(length, len(self.each([[1] * length])[0])).bool()
+
+
+class Parsing(Encoding):
+    """Ids and lengths in, each id a word but for the first and the last; a vector for each span of two words out."""
+
+    def each(self, rows: list[list[int]], fill: int = 0, lengths: Tensor | None = None) -> list[Tensor]:
+        lengths = torch.tensor([len(row) for row in rows]) if lengths is None else lengths
+        posts = [torch.arange(len(row) - 1) for row in rows]
+        before, behind = (pad_sequence([each + step for each in posts], batch_first=True) for step in (0, 1))
+        found = self.model(in_one(rows, fill), lengths, before, behind)
+        return [each[range(len(one) - 1), one[1:]] for each, one in zip(found, posts)]
 
 
 class Counting(Encoding):
@@ -227,6 +239,13 @@ ENCODERS = {
     **{f"BERT, {name}, packed": (make, Encoding) for name, make in BERTS.items()},
     **{f"BERT, {name}, padded": (lambda make=make: padded_on_a_gpu(make()), Encoding) for name, make in BERTS.items()},
 }
+PARSERS = {
+    f"BERT, parser, {how}": (
+        lambda change=change: change(SpanParser(Bert(BERT, pooler=False), NAMES, ("x",), 7)),
+        Parsing,
+    )
+    for how, change in (("packed", lambda model: model), ("padded", padded_on_a_gpu))
+}
 CLASSIFIERS = {
     "GPT-1, classifier": (lambda: DecoderClassifier(GPT(replace(GPT_2, norm_order="post")), NAMES), Encoding),
     "GPT-2, number": (lambda: DecoderClassifier(GPT(GPT_2)), Encoding),
@@ -293,7 +312,7 @@ STEPPING = {
 }
 # Of recurrent translators with additive attention the scores are no products, which a kernel would compute.
 LOOKING = {name: each for name, each in BEFORE.items() if name.startswith("ConvSeq2Seq") or "sees=dot" in name}
-attending = of({**CACHED, **ENCODERS, **CLASSIFIERS, **VITS, **LOOKING})
-family = of({**CACHED, **ENCODERS, **CLASSIFIERS, **VITS, **BEFORE})
+attending = of({**CACHED, **ENCODERS, **PARSERS, **CLASSIFIERS, **VITS, **LOOKING})
+family = of({**CACHED, **ENCODERS, **PARSERS, **CLASSIFIERS, **VITS, **BEFORE})
 cached = of({**CACHED, **STEPPING})
 decoder = of(DECODERS)

@@ -23,6 +23,7 @@ from manyheads.cli.image_function import image_function
 from manyheads.cli.images import ask, caption, classify_image
 from manyheads.cli.lines import open_streams
 from manyheads.cli.masked import fill
+from manyheads.cli.parse import parse
 from manyheads.cli.proofs import prove_resume, selfcheck
 from manyheads.cli.prune import prune
 from manyheads.cli.similarity import embed, similar
@@ -61,8 +62,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app.add_typer(train.app, name="train")
-reading = (translate, align, generate, fill, classify, tag, answer, embed, similar, neighbours, analogy, export_vectors)
-using = (*reading, classify_image, caption, ask)
+reading = (translate, align, generate, fill, classify, tag, parse, answer, embed, similar, neighbours, analogy)
+using = (*reading, export_vectors, classify_image, caption, ask)
 checking = (info, presets, selfcheck, prove_resume, walk, prune, image_function, demo)
 for each in (*using, *checking):
     app.command()(flagged(each))

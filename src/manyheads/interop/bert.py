@@ -12,10 +12,11 @@ from manyheads.core.errors import CheckpointError
 from manyheads.interop import config_json, sentence
 from manyheads.interop.config_json import KEY
 from manyheads.interop.foreign import Foreign
-from manyheads.interop.schema import our_fields, types_of
+from manyheads.interop.schema import needed, our_fields, types_of
 from manyheads.interop.weights import Renamed, read_into, views_by_parts
 from manyheads.models.bert import Bert, BertAnswerer, BertConfig, BertEmbedder, MaskedBert
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
+from manyheads.models.parser import SpanParser
 from manyheads.nn.positions import PositionsConfig
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -27,6 +28,7 @@ ARCHITECTURES = {
     "BertForMultipleChoice": EncoderClassifier,
     "BertForTokenClassification": EncoderTagger,
     "BertForQuestionAnswering": BertAnswerer,
+    "BertSpanParser": SpanParser,
 }
 _PREFIX = "bert."
 _NAMES = config_json.NAMES["bert"]
@@ -89,6 +91,9 @@ class BertNames(Foreign):
         if model is EncoderTagger:
             return EncoderTagger(Bert(config, pooler=False), config_json.names_of(table))
         kept = table.get(KEY) or {}
+        if model is SpanParser:
+            names, tags = config_json.names_of(table), tuple(needed(kept, "tags"))
+            return SpanParser(Bert(config, pooler=False), names, tags, needed(kept, "span_hidden"))
         return BertAnswerer(Bert(config, pooler=False), kept.get("impossible", True), kept.get("longest"))
 
     def finish(self, directory: Path, table: dict[str, Any], model: Any, tokenizer: EncoderTokenizer) -> dict[str, Any]:
@@ -126,8 +131,11 @@ def _with_head(table: dict[str, Any], model: Any) -> dict[str, Any]:
     form = model.form if isinstance(model, EncoderClassifier) else None
     architecture = "BertForMultipleChoice" if form == "choice" else architecture
     table = {**table, "architectures": [architecture]}
-    if isinstance(model, EncoderClassifier | EncoderTagger):
-        return config_json.label_fields(table, model.names, form)
+    if isinstance(model, EncoderClassifier | EncoderTagger | SpanParser):
+        table = config_json.label_fields(table, model.names, form)
+    if isinstance(model, SpanParser):
+        kept = {"tags": list(model.tags), "span_hidden": model.hidden.out_features}
+        return {**table, KEY: {**table.get(KEY, {}), **kept}}
     if isinstance(model, BertAnswerer):
         kept = {"impossible": model.impossible, **({"longest": model.longest} if model.longest else {})}
         return {**table, KEY: {**table.get(KEY, {}), **kept}}

@@ -23,6 +23,7 @@ from manyheads.models.gpt import GPT, GPTConfig
 from manyheads.models.heads import EncoderClassifier, EncoderTagger
 from manyheads.models.lexicon import LexiconClassifier, LexiconConfig
 from manyheads.models.llama import Llama, LlamaConfig
+from manyheads.models.parser import SpanParser
 from manyheads.models.rnn import RNN, RNNConfig
 from manyheads.models.rnn_translator import RNNTranslator, RNNTranslatorConfig
 from manyheads.models.transformer import Transformer, TransformerConfig
@@ -142,6 +143,7 @@ FAMILIES = (
             EncoderClassifier: "classifier",
             EncoderTagger: "tagger",
             BertAnswerer: "question answerer",
+            SpanParser: "parser",
         },
         known_as="BERT",
         own={"model_type": "manyheads-bert", "is_encoder_decoder": False},

@@ -16,7 +16,7 @@ from manyheads.ops.device import refuse_beyond_memory
 
 IDS = int | tuple[int, ...] | None
 # Of a model on top, kept under a key of ours.
-HEADS = {"form": str, "impossible": bool, "longest": int | None}
+HEADS = {"form": str, "impossible": bool, "longest": int | None, "tags": tuple[str, ...], "span_hidden": int}
 # Whatever the family.
 COMMON = {
     "eos_token_id": IDS,

@@ -30,17 +30,11 @@ if TYPE_CHECKING:
     from manyheads.train.objectives import Loss
 
 TASKS = {
-    "translate": "manyheads.tasks.translate",
-    "language": "manyheads.tasks.language",
-    "masked": "manyheads.tasks.masked",
-    "classify": "manyheads.tasks.classify",
-    "tag": "manyheads.tasks.tag",
-    "similarity": "manyheads.tasks.similarity",
-    "answer": "manyheads.tasks.answer",
-    "vectors": "manyheads.tasks.vectors",
-    "images": "manyheads.tasks.images",
-    "caption": "manyheads.tasks.caption",
-    "ask": "manyheads.tasks.ask",
+    name: f"manyheads.tasks.{name}"
+    for name in (
+        *("translate", "language", "masked", "classify", "tag", "parse", "similarity", "answer", "vectors"),
+        *("images", "caption", "ask"),
+    )
 }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from manyheads.ops.chart import log_partition
 from manyheads.ops.losses import smoothed_cross_entropy
 from manyheads.ops.masks import document_mask
 
@@ -125,6 +126,25 @@ def tag_loss(scores: Tensor, labels: Tensor) -> Tensor:
     """The negative log-likelihood of labels, [B, T], summed over the positions that have one; -1 is none."""
     flat = scores.flatten(0, 1).float()
     return torch.nn.functional.cross_entropy(flat, labels.flatten(), ignore_index=-1, reduction="sum")
+
+
+def parsing_loss(model, batch) -> Loss:
+    """The negative log-likelihood of each sentence's tree among all trees, and that of the words' tags."""
+    states_BTW = model.states(batch.ids, batch.lengths)
+    scores_BIIL = model.span_scores(states_BTW, batch.before, batch.behind).float()
+    tree = tree_loss(scores_BIIL, batch.labels, batch.words, batch.ways)
+    return Loss(
+        tree + tag_loss(model.tag_scores(states_BTW, batch.behind), batch.tags), tree.detach(), batch.target_tokens
+    )
+
+
+def tree_loss(scores_BIIL: Tensor, labels_BII: Tensor, words_B: Tensor, ways_B: Tensor) -> Tensor:
+    """How unlikely the trees are whose spans have these labels, 0 for none, summed over sentences of so many words.
+
+    `ways_B` are the logarithms of how many binary trees each is, which differ in spans without a label, that score 0.
+    """
+    right = scores_BIIL.gather(-1, labels_BII[..., None]).sum() + ways_B.sum()
+    return log_partition(scores_BIIL.logsumexp(dim=-1), words_B).sum() - right
 
 
 def answer_loss(model, batch) -> Loss:

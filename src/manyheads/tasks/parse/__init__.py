@@ -1,0 +1,1 @@
+"""Parsing: a sentence in, its tree of constituents out."""

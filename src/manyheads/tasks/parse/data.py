@@ -1,0 +1,157 @@
+"""The data of a parser: sentences as rows of ids, with fenceposts between their words, and spans with labels."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import lgamma
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from manyheads.core.errors import DataError
+from manyheads.core.log import say, warn
+from manyheads.core.words import counted
+from manyheads.data.batches import Batch, Batches, by_count, padded, shuffling
+from manyheads.data.examples import NOTHING
+from manyheads.data.ragged import Ragged, Store
+from manyheads.data.readers.trees import read_trees
+from manyheads.data.sample_trees import sample_trees
+from manyheads.data.trees import Tree, spans, steps
+from manyheads.tasks.labelled import Split, split
+from manyheads.tasks.parse.recipe import ParseData
+from manyheads.text.encoder import EncoderTokenizer
+
+WRITTEN = {
+    "-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]", "``": '"', "''": '"',
+}  # fmt: skip
+"""How treebanks spell what has another meaning in their files, or once had no key."""
+
+
+def as_written(word: str) -> str:
+    """A treebank's word as everybody else writes it."""
+    return WRITTEN.get(word, word.replace("\\/", "/").replace("\\*", "*"))
+
+
+def read_all(data: ParseData, seed: int = 1) -> Split[Tree]:
+    """Reads every tree; a label or tag that only validation has could never be told, which is said."""
+    if data.trees:
+        train, valid = trees_in(data.trees), trees_in(data.valid)
+        train, valid = (train, valid) if valid else split(train, "trees", seed)
+    else:
+        train, valid = sample_trees("train"), sample_trees("valid")
+    labels = Counter(span.label for tree in train for span in spans(tree))
+    if not labels:
+        raise DataError(f"{', '.join(data.trees)}: no tree has a constituent below its root; check the files")
+    unknown = {span.label for tree in valid for span in spans(tree)} - labels.keys()
+    if unknown:
+        say(f"labels that only validation has, which are never told: {', '.join(sorted(unknown))}")
+    tags = sorted({word.tag for tree in train for word in tree.words})
+    return Split(train, valid, {"names": [name for name, _ in labels.most_common()], "tags": tags})
+
+
+def trees_in(files: Iterable[str]) -> list[Tree]:
+    """The trees of all files."""
+    return [each.tree for name in files for each in read_trees(Path(name))]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A sentence as a model reads it."""
+
+    ids: list[int]
+    """[CLS] pieces [SEP]."""
+    before: list[int]
+    """Where the last piece before each fencepost stands."""
+    behind: list[int]
+    """Where the first piece behind it stands."""
+
+
+def rows_of(sentences: Sequence[Sequence[str]], tokenizer: EncoderTokenizer) -> list[Row]:
+    """The rows of sentences of words."""
+    found = []
+    for pieces in tokenizer.encode_words([[as_written(word) for word in words] for words in sentences]):
+        ends = np.cumsum([0, *map(len, pieces)]).tolist()  # of words; [CLS] is before them
+        ids = tokenizer.wrapped([each for word in pieces for each in word])
+        found.append(Row(ids, ends, [end + 1 for end in ends]))
+    return found
+
+
+def store_trees(found: Split[Tree], tokenizer: EncoderTokenizer, context: int, directory: Path) -> None:
+    """Lays the sentences down that the model can read; others are counted."""
+    names, tags = found.about["names"], found.about["tags"]
+    long = [0]
+    found.save(directory, lambda trees: _store(trees, names, tags, tokenizer, context, long))
+    say(
+        f"{counted(len(found.train), 'tree')} to learn from, {len(found.valid):,} to validate on, "
+        f"{counted(len(names), 'label')} of spans, {counted(len(tags), 'tag')} of words"
+    )
+    if long[0]:
+        warn(f"{counted(long[0], 'sentence')} of more than {context:,} tokens, the model's context, left out")
+
+
+def _store(
+    trees: list[Tree], names: list[str], tags: list[str], tokenizer: EncoderTokenizer, context: int, long: list[int]
+) -> Store:
+    rows = rows_of([[word.text for word in tree.words] for tree in trees], tokenizer)
+    kept = [number for number, row in enumerate(rows) if len(row.ids) <= context]
+    long[0] += len(rows) - len(kept)
+    if not kept:
+        raise DataError(f"every sentence has more than {context:,} tokens, the model's context; use a longer one")
+    label_numbers = {name: number for number, name in enumerate(names, start=1)}
+    tag_numbers = {name: number for number, name in enumerate(tags)}
+    columns = {
+        "ids": Ragged.of([rows[number].ids for number in kept]),
+        "before": Ragged.of([rows[number].before for number in kept]),
+        "behind": Ragged.of([rows[number].behind for number in kept]),
+        "tags": Ragged.of([[tag_numbers.get(word.tag, NOTHING) for word in trees[number].words] for number in kept]),
+        "spans": Ragged.of([_numbers(trees[number], label_numbers) for number in kept]),
+        "ways": np.array([log_ways(trees[number]) for number in kept], dtype=np.float32),
+    }
+    return Store(columns)
+
+
+def log_ways(tree: Tree) -> float:
+    """The logarithm of how many binary trees have this tree's constituents, and others without a label: with c parts
+    there are as many ways to take two at a time as Catalan's number of c - 1."""
+    parts = [len(node.children) for node, entering in steps(tree) if entering and isinstance(node, Tree)]
+    return sum(lgamma(2 * count - 1) - lgamma(count + 1) - lgamma(count) for count in parts)
+
+
+def _numbers(tree: Tree, label_numbers: dict[str, int]) -> list[int]:
+    """First, behind and label of each span, end to end; one with an unknown label is left out."""
+    known = [span for span in spans(tree) if span.label in label_numbers]
+    return [number for span in known for number in (span.first, span.behind, label_numbers[span.label])]
+
+
+def tree_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
+    """Batches of `size` sentences of about one length, with the labels of all spans, [B, I, I], 0 for none."""
+
+    def collate(numbers: np.ndarray) -> Batch:
+        rows = [store["spans"][number].reshape(-1, 3) for number in numbers]
+        tags, words = padded([store["tags"][number] for number in numbers], NOTHING)
+        posts = int(words.max()) + 1
+        labels = torch.zeros(len(numbers), posts, posts, dtype=torch.int64)
+        for place, each in enumerate(rows):
+            first, behind, label = torch.from_numpy(each.astype(np.int64)).T
+            labels[place, first, behind] = label
+        columns = {name: [store[name][number] for number in numbers] for name in ("ids", "before", "behind")}
+        ids, lengths = padded(columns["ids"])
+        return Batch(
+            int(words.sum()),
+            ids=ids,
+            lengths=lengths,
+            before=padded(columns["before"])[0],
+            behind=padded(columns["behind"])[0],
+            labels=labels,
+            tags=tags,
+            words=words,
+            ways=torch.from_numpy(store["ways"][numbers]),
+        )
+
+    return Batches(lambda epoch: by_count(store["tags"].lengths, size, shuffling(seed, epoch, shuffle)), collate)
+
+
+def texts_of(trees: Iterable[Tree]) -> Iterable[str]:
+    """Their sentences, to train a tokenizer on."""
+    return (" ".join(as_written(word.text) for word in tree.words) for tree in trees)
