@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TASKS = {
     name: f"manyheads.tasks.{name}"
     for name in (
-        *("translate", "language", "masked", "classify", "tag", "parse", "similarity", "answer", "vectors"),
+        *("translate", "language", "masked", "classify", "tag", "parse", "brackets", "similarity", "answer", "vectors"),
         *("images", "caption", "ask"),
     )
 }

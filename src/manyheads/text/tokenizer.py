@@ -193,14 +193,18 @@ class Tokenizer(FileTokenizer):
             model.post_processor = ending if before is None else processors.Sequence([before, ending])
 
     @classmethod
-    def train(cls, lines: Iterable[str], vocabulary: int) -> "Tokenizer":
-        """Learn a byte-level BPE of at most `vocabulary` tokens; a small corpus may yield fewer."""
-        refuse_small(vocabulary, 3, "3 special tokens")
+    def train(cls, lines: Iterable[str], vocabulary: int, symbols: Sequence[str] = ()) -> "Tokenizer":
+        """Learn a byte-level BPE of at most `vocabulary` tokens; a small corpus may yield fewer.
+
+        `symbols` are tokens that no text has, such as the brackets of trees.
+        """
+        special = [END, UNKNOWN, *symbols]
+        refuse_small(vocabulary, len(special) + 1, f"{len(special) + 1} special tokens")
         model = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN))
         # The added space makes a line's first word the same token as that word elsewhere; the decoder takes it off.
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
         model.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-        learn_pairs(model, lines, vocabulary - 1, [END, UNKNOWN])
+        learn_pairs(model, lines, vocabulary - 1, special)
         # Marian's order, the pad behind all others: CTranslate2 cuts the last row off as the one it has no need of.
         model.add_special_tokens([PAD])
         return cls(model, pad=PAD, end=END)
@@ -222,6 +226,12 @@ class Tokenizer(FileTokenizer):
             model.add_special_tokens([PAD])
             pad = PAD
         return cls(model, pad=str(pad), end=str(end))
+
+    def symbols(self) -> dict[str, int]:
+        """The ids of special tokens beside those that every translator has."""
+        added = self._model.get_added_tokens_decoder()
+        usual = {self.pad, self.end, self._model.token_to_id(self._unknown or "")}
+        return {token.content: each for each, token in added.items() if token.special and each not in usual}
 
     def encode(self, lines: list[str]) -> list[list[int]]:  # type: ignore
         """The ids of each line, with `end` once, as the last."""

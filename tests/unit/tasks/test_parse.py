@@ -18,7 +18,7 @@ from manyheads.models.parser import SpanParser
 from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.parse.data import as_written, log_ways, read_all, rows_of
 from manyheads.tasks.parse.recipe import Evaluation, ParseData
-from manyheads.tasks.parse.use import Parser, best_spans
+from manyheads.tasks.parse.use import Parser, _gold, best_spans
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.objectives import tree_loss
 from tests.unit.tasks.preparing import prepared as prepare
@@ -191,7 +191,7 @@ def test_it_is_scored_as_evalb_does_and_writes_what_it_found(file, tokenizer, tm
     assert "precision" in scores.table
     assert len(read_trees(tmp_path / "out.txt")) == 32
     assert found.measure(Evaluation(trees=(file,)), None).score() == pytest.approx(scores.numbers["f1"])
-    assert len(found._gold(Evaluation())) == 250  # the sample's
+    assert len(_gold(Evaluation())) == 250  # the sample's
 
 
 @pytest.mark.parametrize(

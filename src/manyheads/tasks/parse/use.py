@@ -23,6 +23,7 @@ from manyheads.tasks.metrics import Scores
 from manyheads.tasks.parse.data import Row, rows_of, trees_in
 from manyheads.tasks.parse.evalb import ParseScores, by_length, evalb
 from manyheads.tasks.parse.recipe import Evaluation
+from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import listed
 from manyheads.text.encoder import EncoderTokenizer
 
@@ -39,7 +40,39 @@ def best_spans(scores: Tensor, words: Tensor, names: Sequence[str]) -> list[list
     return found
 
 
-class Parser(EncoderPredictor):
+class TreePredictor(Predictor):
+    """What models that find the tree of a sentence have in common."""
+
+    ranked_by = ("f1",)
+
+    def __call__(self, sentences: Iterable[str | Iterable[str]], **how: Any) -> list[Tree]:
+        """The tree of each sentence; many sentences at a time give each what it would get alone.
+
+        A string is split at white space, a list is taken as words; marks of punctuation are words of their own.
+        """
+        return self._trees([_words_of(sentence) for sentence in listed(sentences, self.what, "sentences")], **how)
+
+    def _trees(self, sentences: list[list[str]], **how: Any) -> list[Tree]:
+        """Those of words that are checked."""
+        raise NotImplementedError
+
+    def evaluate(self, asked: Evaluation) -> Scores:
+        """Labelled precision, recall and F1 as EVALB counts them, in all and by the length of sentences."""
+        gold = _gold(asked)
+        how = {name: getattr(asked, name) for name in ("beam", "alpha") if hasattr(asked, name)}
+        found = self(_words(gold), **how)
+        if asked.out:
+            write_result(Path(asked.out), "".join(f"{tree}\n" for tree in found))
+        scores, parts = evalb(gold, found), by_length(gold, found)
+        numbers = {**asdict(scores), "by_length": {name: asdict(each) for name, each in parts}}
+        return Scores(numbers, _table(scores, parts))
+
+    def measure(self, asked: Evaluation, by: str | None) -> Measure:
+        gold = _gold(asked)
+        return Measure("F1", self.model, lambda: evalb(gold, self(_words(gold))).f1, more_is_better=True)
+
+
+class Parser(TreePredictor, EncoderPredictor):
     """A parser that is ready to use: the constituents of a sentence and the tags of its words."""
 
     what = "a parser"
@@ -51,19 +84,14 @@ class Parser(EncoderPredictor):
         super().__init__(model, tokenizer)
         self.names, self.tags = model.names, model.tags
 
-    def __call__(self, sentences: Iterable[str | Iterable[str]]) -> list[Tree]:
-        """The tree of each sentence; many sentences at a time give each what it would get alone.
-
-        A string is split at white space, a list is taken as words; marks of punctuation are words of their own.
-        """
-        words = [_words_of(sentence) for sentence in listed(sentences, "a parser", "sentences")]
-        rows = rows_of(words, self.tokenizer)
-        for each, row in zip(words, rows):
-            refuse_long(" ".join(each), row.ids, self.model.config.context)
-        found: list[Tree] = [Tree("TOP", ())] * len(words)
+    def _trees(self, sentences: list[list[str]], **how: Any) -> list[Tree]:
+        rows = rows_of(sentences, self.tokenizer)
+        for words, row in zip(sentences, rows):
+            refuse_long(" ".join(words), row.ids, self.model.config.context)
+        found: list[Tree] = [Tree("TOP", ())] * len(rows)
         for places in grouped([len(row.before) ** 2 for row in rows], SPANS_AT_ONCE):
             for place, (spans, tags) in zip(places, self._told([rows[place] for place in places])):
-                leaves = [Word(self.tags[tag], text) for tag, text in zip(tags, words[place])]
+                leaves = [Word(self.tags[tag], text) for tag, text in zip(tags, sentences[place])]
                 found[place] = tree_of(leaves, spans)
         return found
 
@@ -79,30 +107,19 @@ class Parser(EncoderPredictor):
         tags = self.model.tag_scores(states, behind).argmax(dim=-1).tolist()
         return list(zip(best_spans(scores, posts.to(self.device) - 1, self.names), tags))
 
-    def evaluate(self, asked: Evaluation) -> Scores:
-        """Labelled precision, recall and F1 as EVALB counts them, in all and by the length of sentences."""
-        gold = self._gold(asked)
-        found = self([[word.text for word in tree.words] for tree in gold])
-        if asked.out:
-            write_result(Path(asked.out), "".join(f"{tree}\n" for tree in found))
-        scores, parts = evalb(gold, found), by_length(gold, found)
-        return Scores(
-            {**asdict(scores), "by_length": {name: asdict(each) for name, each in parts}}, _table(scores, parts)
-        )
-
-    def measure(self, asked: Evaluation, by: str | None) -> Measure:
-        gold = self._gold(asked)
-        words = [[word.text for word in tree.words] for tree in gold]
-        return Measure("F1", self.model, lambda: evalb(gold, self(words)).f1, more_is_better=True)
-
-    def _gold(self, asked: Evaluation) -> list[Tree]:
-        return trees_in(asked.trees) if asked.trees else sample_trees("test")
-
     def forward(self, text: str, second: str | None, tokens: int) -> ForwardPass:
         refuse_second(second, "a parser reads one text")
         row = rows_of([text.split()], self.tokenizer)[0]
         refuse_long(text, row.ids, self.model.config.context)
         return one_forward(self.model.states, row.ids, (text,))
+
+
+def _gold(asked: Evaluation) -> list[Tree]:
+    return trees_in(asked.trees) if asked.trees else sample_trees("test")
+
+
+def _words(trees: list[Tree]) -> list[list[str]]:
+    return [[word.text for word in tree.words] for tree in trees]
 
 
 def _words_of(sentence: Any) -> list[str]:

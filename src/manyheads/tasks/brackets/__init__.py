@@ -1,0 +1,1 @@
+"""Parsing as translation: words in, the brackets of their tree out."""
