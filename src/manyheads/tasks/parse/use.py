@@ -35,9 +35,10 @@ def best_spans(scores: Tensor, words: Tensor, names: Sequence[str]) -> list[list
     chosen = best_trees(scores.amax(dim=-1), words)[1]
     labels = scores[chosen].argmax(dim=-1)
     told = torch.cat([chosen.nonzero(), labels[:, None]], dim=1)[labels > 0]
+    numbers: list[list[int]] = told.T.cpu().numpy().tolist()  # torch's own lists take far longer
     found: list[list[Span]] = [[] for _ in range(len(scores))]
-    for sentence, first, behind, label in zip(*told.T.cpu().numpy().tolist()):  # torch's own lists take far longer
-        found[sentence].append(Span(first, behind, names[label - 1]))
+    for sentence, first, behind, label in zip(*numbers):
+        found[sentence].append(Span(first, behind, names[int(label) - 1]))
     return found
 
 
