@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from manyheads.nn.positions import Sinusoidal as Sinusoidal
     from manyheads.tasks.answer.use import Answerer as Answerer
     from manyheads.tasks.ask.use import ImageAnswerer as ImageAnswerer
+    from manyheads.tasks.brackets.use import BracketParser as BracketParser
     from manyheads.tasks.caption.use import Captioner as Captioner
     from manyheads.tasks.classify.use import Classifier as Classifier
     from manyheads.tasks.images.use import ImageClassifier as ImageClassifier
@@ -84,6 +85,7 @@ _PLACES = {
     "manyheads.tasks.language.use": ("LanguageModel",),
     "manyheads.tasks.inside.look": ("look_inside",),
     "manyheads.tasks.masked.use": ("Filler",),
+    "manyheads.tasks.brackets.use": ("BracketParser",),
     "manyheads.tasks.parse.use": ("Parser",),
     "manyheads.tasks.similarity.use": ("Embedder",),
     "manyheads.tasks.tag.use": ("Tagger",),

@@ -31,14 +31,17 @@ def parse(
     from manyheads.core.files import refuse_unwritable, write_result
     from manyheads.look.trees import drawn
     from manyheads.look.trees import svg as svg_of
-    from manyheads.tasks.brackets.use import BracketParser, is_bracket_parser
-    from manyheads.tasks.parse.use import Parser
+    from manyheads.tasks.parse.use import TreePredictor
+    from manyheads.tasks.task import predictor_of
 
     if svg:
         refuse_unwritable(Path(svg), ".svg")
-        if len(sentences or ()) != 1:
+        if len(sentences or ()) != 1 or not sentences[0].split():  # type: ignore
             raise ConfigError("--svg draws the tree of one sentence; give it behind the model, in quotes")
-    parser = (BracketParser if is_bracket_parser(model) else Parser).load(model, device=device)
+    kind = predictor_of(model)
+    if not issubclass(kind, TreePredictor):
+        raise ConfigError(f"{model} holds {kind.what}; give a parser, as train parse and train brackets make one")
+    parser = kind.load(model, device=device)
     for texts in [sentences] if sentences else (lines.texts for lines in lines_of(None)):
         trees = iter(parser([text for text in texts if text.split()]))
         for text in texts:

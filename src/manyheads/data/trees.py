@@ -9,6 +9,7 @@ from typing import NamedTuple
 TOP = "TOP"
 TRACE = "-NONE-"
 JOINED = "+"
+OPENS_WITH, CLOSING = "⟨", "⟩"  # of trees that a model writes; no byte of a text is spelt as one
 ROOTS = ("", TOP, "ROOT", "S1")
 BARE = re.compile(r"-.*|.[^-=|]*", re.DOTALL)  # -LRB- and its like are names, not the tail of one
 

@@ -25,9 +25,9 @@ class SpanParser(nn.Module):
     parts of speech, which a layer of its own tells of each word.
     """
 
-    def __init__(self, body: nn.Module, names: tuple[str, ...], tags: tuple[str, ...], hidden: int = 256):
+    def __init__(self, body: Any, names: tuple[str, ...], tags: tuple[str, ...], hidden: int = 256):
         super().__init__()
-        self.body, self.names, self.tags, self.config = body, names, tags, _config(body)
+        self.body, self.names, self.tags, self.config = body, names, tags, body.config
         width = self.config.width
         self.dropout = nn.Dropout(self.config.dropout)
         self.hidden = Linear(width, hidden)
@@ -70,7 +70,3 @@ class SpanParser(nn.Module):
 
 def _at(states: Tensor, places: Tensor) -> Tensor:
     return states.gather(1, places[:, :, None].expand(-1, -1, states.shape[-1]))
-
-
-def _config(body: nn.Module) -> Any:
-    return body.config

@@ -16,7 +16,12 @@ def best_trees(scores_BII: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
     """The highest sum of span scores that a binary tree over each sentence has, [B], and whether a span is in that
     tree, [B, I, I]: the algorithm of Cocke, Kasami and Younger."""
     posts, rows = scores_BII.shape[1], torch.arange(len(scores_BII), device=scores_BII.device)
-    value_IWB, places_of_width = _upwards(scores_BII, lambda sums_SKB: tuple(sums_SKB.max(dim=1)))
+
+    def best(sums_SKB: Tensor) -> tuple[Tensor, Tensor]:
+        values_SB, places_SB = sums_SKB.max(dim=1)
+        return values_SB, places_SB
+
+    value_IWB, places_of_width = _upwards(scores_BII, best)
     split_IWB = torch.zeros_like(value_IWB, dtype=torch.int64)
     for width, place_SB in places_of_width.items():
         split_IWB[: posts - width, width] = 1 + place_SB

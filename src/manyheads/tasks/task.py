@@ -297,6 +297,11 @@ class Predictor:
         found.path = Path(path)
         return found
 
+    @classmethod
+    def opens(cls, path: Path) -> bool:
+        """Whether a directory of one of its kinds is for it; a few kinds are for two jobs."""
+        return True
+
     def given(self, files: Files, flags: str = "--data, a file as it is trained on") -> Files:
         """The files that it is scored on, without which there is nothing to do."""
         if not files:
@@ -359,7 +364,7 @@ def predictor_of(path: str | Path) -> type[Predictor]:
     if trained in TASKS:
         return _module(trained, "use").PREDICTOR
     kind = saved_kind(Path(path))
-    found = next((each for each in predictors() if kind in each.kinds), None)
+    found = next((each for each in predictors() if kind in each.kinds and each.opens(Path(path))), None)
     if found is None:
         tasks = [name for name in TASKS if getattr(task_of(name), "network", None) is kind]
         use = f"fine-tune it with manyheads train {tasks[0]} --model {path}" if tasks else "no task knows it"

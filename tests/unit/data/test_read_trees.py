@@ -76,7 +76,6 @@ def test_what_is_written_is_read_again(tmp_path_factory, trees):
         pytest.param("((DT the) cat)", "line 1: 'cat' shares the brackets of a constituent", id="no label either"),
         pytest.param("(S\n((NN a)))", "line 2: a constituent has no label; only the outermost", id="no label"),
         pytest.param("(S+VP (NN a))", r"line 1: the label S\+VP has a \+, which joins labels here", id="plus"),
-        pytest.param("(S\n(N+N a))", r"line 2: the label N\+N has a \+", id="plus in a tag"),
         pytest.param("", "holds no tree with a word in it; give a file of trees such as", id="empty"),
         pytest.param("( (S (-NONE- *)))", "holds no tree with a word", id="traces alone"),
     ],

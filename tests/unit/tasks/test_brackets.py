@@ -19,7 +19,9 @@ from manyheads.interop.directory import save_model
 from manyheads.models.transformer import Transformer, TransformerConfig
 from manyheads.tasks.brackets.data import Symbols, text_of, train_tokenizer
 from manyheads.tasks.brackets.recipe import BracketData, Evaluation
-from manyheads.tasks.brackets.use import BracketParser, is_bracket_parser, limit_of
+from manyheads.tasks.brackets.use import BracketParser, limit_of
+from manyheads.tasks.task import predictor_of
+from manyheads.tasks.translate.use import Translator
 from manyheads.text.tokenizer import Tokenizer
 from tests.unit.tasks.preparing import prepared as prepare
 
@@ -153,7 +155,9 @@ def test_a_translator_is_no_parser(tokenizer, tmp_path):
         BracketParser.load(tmp_path / "translator", device="cpu")
     ours = parser(tokenizer)
     save_model(tmp_path / "parser", ours.model, tokenizer, "card")
-    assert (is_bracket_parser(tmp_path / "parser"), is_bracket_parser(tmp_path / "translator")) == (True, False)
+    assert (predictor_of(tmp_path / "parser"), predictor_of(tmp_path / "translator")) == (BracketParser, Translator)
+    with pytest.raises(CheckpointError, match="writes trees, and no language; use it with manyheads parse"):
+        Translator.load(tmp_path / "parser", device="cpu")
     assert BracketParser.load(tmp_path / "parser", device="cpu")(SENTENCES) == ours(SENTENCES)
 
 

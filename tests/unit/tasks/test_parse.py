@@ -105,6 +105,39 @@ def test_what_cannot_be_learned_is_refused(tmp_path):
         read_all(ParseData(trees=(str(tmp_path / "flat.mrg"),)))
 
 
+STRANGE = "( (S (NP (CD 1\xa01/2) (QQ cats)) (VP (VBD danced) (XP (IN under)))) )\n"
+
+
+def test_labels_and_tags_that_only_validation_has_stay_in_the_truth(file, tmp_path, capsys):
+    (tmp_path / "strange.mrg").write_text(STRANGE, encoding="utf-8")
+    data = ParseData(trees=(file,), valid=(str(tmp_path / "strange.mrg"),), vocabulary=60)
+    task = prepare("parse", data, 60, tmp_path / "run")
+    (gold,) = (each.tree for each in read_trees(tmp_path / "strange.mrg"))
+    assert [spans(tree) for tree in task.truth] == [spans(gold)]
+    assert [word.tag for word in task.truth[0].words] == [word.tag for word in gold.words]
+    said = capsys.readouterr().err
+    assert "labels that only validation has, which are never told: XP" in said
+    assert "tags that only validation has, which are never told: QQ" in said
+    (batch,) = task.valid_batches().epoch(0)
+    assert (int(batch.labels.max()) <= len(task.names), batch.tags[0].tolist()[1]) == (True, -1)
+    assert batch.ways.tolist() == pytest.approx([0.0])
+    model = randomised(
+        task.on_top(Bert(BertConfig(vocabulary=60, context=60, width=12, layers=1, heads=3), pooler=False))
+    )
+    scores = Parser(model, task.processor).evaluate(Evaluation(trees=data.valid)).numbers
+    assert task.validate(model.eval())["f1"] == pytest.approx(scores["f1"])
+
+
+def test_long_sentences_come_in_smaller_batches(file, tmp_path, monkeypatch):
+    task = prepare("parse", ParseData(trees=(file,), valid=(file,), vocabulary=60), 40, tmp_path / "run")
+    whole = [len(batch.words) for batch in task.valid_batches().epoch(0)]
+    monkeypatch.setattr("manyheads.tasks.parse.data.SPANS_AT_ONCE", 200)
+    parts = [batch.labels.shape for batch in task.valid_batches().epoch(0)]
+    assert sum(shape[0] for shape in parts) == sum(whole) == 32
+    assert len(parts) > len(whole)
+    assert all(rows * posts**2 <= 200 for rows, posts, _ in parts)
+
+
 # Trees
 
 
@@ -198,6 +231,7 @@ def test_it_is_scored_as_evalb_does_and_writes_what_it_found(file, tokenizer, tm
     ("given", "said"),
     [
         ("one text", "not one string"),
+        ([3], "3 is given where a parser takes a word"),
         ([["the", 3]], "3 is given where a parser takes a word"),
         ([["the cat"]], "'the cat' is given where a parser takes a word"),
         ([""], "a sentence has no words"),
@@ -217,6 +251,17 @@ def test_a_saved_parser_finds_the_same_trees(kind, tokenizer, tmp_path):
     assert (after.names, after.tags) == (NAMES, TAGS)
     assert after(SENTENCES) == before(SENTENCES)
     assert isinstance(load_model(tmp_path / "model")[0], SpanParser)
+
+
+def test_it_is_looked_into(tokenizer):
+    found = parser(tokenizer)
+    read = found.forward("the cat danced", None, 0)
+    assert read.run().shape == (1, len(read.ids["self"]), 12)
+
+
+def test_what_is_scored_on_is_not_written_over(file):
+    with pytest.raises(ConfigError, match="would replace"):
+        Evaluation(trees=(file,), out=file)
 
 
 def test_transformers_opens_its_encoder(tokenizer, tmp_path):

@@ -96,7 +96,7 @@ def _node(items: list[Item], place: str, *, is_root: bool) -> Tree | Word:
     if not head and not is_root:
         raise DataError(f"{place}: a constituent has no label; only the outermost one may go without")
     node = Word(head, written[0]) if written else Tree(head, inner)
-    name = node.tag if isinstance(node, Word) else bare(node.label)
-    if JOINED in name:
+    if isinstance(node, Tree) and JOINED in bare(node.label):
+        name = bare(node.label)
         raise DataError(f"{place}: the label {name} has a {JOINED}, which joins labels here; rename it in the file")
     return node

@@ -7,12 +7,10 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from manyheads.data.trees import TOP, Tree, Word, steps
+from manyheads.data.trees import CLOSING, OPENS_WITH, TOP, Tree, Word, steps
 from manyheads.generate.trees import CLOSES, ENDS, OPENS, OTHER, WORD
 from manyheads.tasks.parse.data import as_written
 from manyheads.text.tokenizer import Tokenizer
-
-OPENS_WITH, CLOSING = "⟨", "⟩"  # which no byte of a text is spelt as
 
 
 @dataclass(frozen=True)

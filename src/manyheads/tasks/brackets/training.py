@@ -1,7 +1,6 @@
 """Training a Transformer to write trees, as Vinyals et al. (2015) and Vaswani et al. (2017, section 6.3) did."""
 
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from manyheads.core.words import counted
 from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.ragged import Store
+from manyheads.data.readers.trees import trees_of
 from manyheads.data.trees import Tree
 from manyheads.models.transformer import PRESETS, Transformer
 from manyheads.tasks.brackets.data import Symbols, text_of, train_tokenizer
@@ -69,15 +69,16 @@ class Writing(Task):
         assert symbols is not None
         for part, trees in zip(PARTS, (examples.train, examples.valid)):
             texts = self.processor.encode([text_of([word.text for word in tree.words]) for tree in trees])
-            pair_store(texts, [symbols.row(tree) for tree in trees]).save(directory / part)
+            store = pair_store(texts, [symbols.row(tree) for tree in trees])
+            store.about = {} if part == "train" else {"trees": list(map(str, trees))}
+            store.save(directory / part)
         trees = counted(len(examples.train), "tree")
         say(f"{trees} to learn from, {len(examples.valid):,} to validate on, {len(symbols.opening)} labels")
 
     def open(self, directory: Path) -> None:
         self.train, self.valid = (Store.open(directory / part) for part in PARTS)
         self.symbols = Symbols.of(self.processor)
-        assert self.symbols is not None
-        self.truth = [self.symbols.tree(row.tolist()[:-1], map(str, count())) for row in self.valid["target"]]
+        self.truth = trees_of(self.valid.about["trees"], directory / "valid")
 
     def batches_of(self, store: Store, *, seed: int, shuffle: bool) -> Batches:
         tokens, pad = self.recipe.data.batch_tokens, self.processor.pad

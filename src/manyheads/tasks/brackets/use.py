@@ -13,13 +13,14 @@ from manyheads.data.trees import Tree
 from manyheads.generate.beam import refuse_search, refuse_wide, search
 from manyheads.generate.steps import SpecialIds, refuse_many_rows
 from manyheads.generate.trees import TreeSteps
+from manyheads.interop.directory import find_model
 from manyheads.models.transformer import Transformer
 from manyheads.tasks.brackets.data import Symbols, text_of
 from manyheads.tasks.brackets.recipe import Evaluation
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_second
 from manyheads.tasks.parse.use import TreePredictor
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
-from manyheads.tasks.translate.use import decode_all
+from manyheads.tasks.translate.use import decode_all, writes_trees
 from manyheads.text.tokenizer import Tokenizer
 
 BEAM, ALPHA = 4, 0.6
@@ -67,6 +68,10 @@ class BracketParser(TreePredictor):
     scored_on = Evaluation
     commands = ('parse {model} "The cat danced ."',)
 
+    @classmethod
+    def opens(cls, path: Path) -> bool:
+        return writes_trees(Tokenizer.load(find_model(path)))
+
     def __init__(self, model: Transformer, tokenizer: Tokenizer):
         super().__init__(model, tokenizer)
         symbols = Symbols.of(tokenizer)
@@ -94,13 +99,6 @@ class BracketParser(TreePredictor):
 
     def selfcheck(self, sentences: int, beam: int) -> list[Finding]:
         return [*same_logits(self.model), *same_translations(self.model, decode_all, sentences, beam)]
-
-
-def is_bracket_parser(path: Path) -> bool:
-    """Whether a directory holds a model that writes trees."""
-    from manyheads.interop.directory import find_model, saved_kind
-
-    return saved_kind(path) is Transformer and Symbols.of(Tokenizer.load(find_model(path))) is not None
 
 
 PREDICTOR = BracketParser

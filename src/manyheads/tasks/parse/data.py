@@ -17,11 +17,12 @@ from manyheads.data.examples import NOTHING
 from manyheads.data.ragged import Ragged, Store
 from manyheads.data.readers.trees import read_trees
 from manyheads.data.sample_trees import sample_trees
-from manyheads.data.trees import Tree, spans, steps
+from manyheads.data.trees import Tree, spans, steps, tree_of
 from manyheads.tasks.labelled import Split, split
 from manyheads.tasks.parse.recipe import ParseData
 from manyheads.text.encoder import EncoderTokenizer
 
+SPANS_AT_ONCE = 100_000  # whose scores are in memory together
 WRITTEN = {
     "-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]", "``": '"', "''": '"',
 }  # fmt: skip
@@ -41,13 +42,27 @@ def read_all(data: ParseData, seed: int = 1) -> Split[Tree]:
     else:
         train, valid = sample_trees("train"), sample_trees("valid")
     labels = Counter(span.label for tree in train for span in spans(tree))
+    tags = {word.tag for tree in train for word in tree.words}
     if not labels:
         raise DataError(f"{', '.join(data.trees)}: no tree has a constituent below its root; check the files")
-    unknown = {span.label for tree in valid for span in spans(tree)} - labels.keys()
-    if unknown:
-        say(f"labels that only validation has, which are never told: {', '.join(sorted(unknown))}")
-    tags = sorted({word.tag for tree in train for word in tree.words})
-    return Split(train, valid, {"names": [name for name, _ in labels.most_common()], "tags": tags})
+    only = {
+        "labels": {span.label for tree in valid for span in spans(tree)} - labels.keys(),
+        "tags": {word.tag for tree in valid for word in tree.words} - tags,
+    }
+    for what, names in only.items():
+        if names:
+            say(f"{what} that only validation has, which are never told: {', '.join(sorted(names))}")
+    # Those that are not told come last, so that truth can be spelt with them.
+    return Split(
+        train,
+        valid,
+        {
+            "names": [name for name, _ in labels.most_common()],
+            "tags": sorted(tags),
+            "names, valid": sorted(only["labels"]),
+            "tags, valid": sorted(only["tags"]),
+        },
+    )
 
 
 def trees_in(files: Iterable[str]) -> list[Tree]:
@@ -79,19 +94,25 @@ def rows_of(sentences: Sequence[Sequence[str]], tokenizer: EncoderTokenizer) -> 
 
 def store_trees(found: Split[Tree], tokenizer: EncoderTokenizer, context: int, directory: Path) -> None:
     """Lays the sentences down that the model can read; others are counted."""
-    names, tags = found.about["names"], found.about["tags"]
-    long = [0]
-    found.save(directory, lambda trees: _store(trees, names, tags, tokenizer, context, long))
+    names, tags = (found.about[each] + found.about[f"{each}, valid"] for each in ("names", "tags"))
+    known, long = len(found.about["names"]), [0]
+    found.save(directory, lambda trees: _store(trees, names, known, tags, tokenizer, context, long))
     say(
         f"{counted(len(found.train), 'tree')} to learn from, {len(found.valid):,} to validate on, "
-        f"{counted(len(names), 'label')} of spans, {counted(len(tags), 'tag')} of words"
+        f"{counted(known, 'label')} of spans, {counted(len(found.about['tags']), 'tag')} of words"
     )
     if long[0]:
         warn(f"{counted(long[0], 'sentence')} of more than {context:,} tokens, the model's context, left out")
 
 
 def _store(
-    trees: list[Tree], names: list[str], tags: list[str], tokenizer: EncoderTokenizer, context: int, long: list[int]
+    trees: list[Tree],
+    names: list[str],
+    known: int,
+    tags: list[str],
+    tokenizer: EncoderTokenizer,
+    context: int,
+    long: list[int],
 ) -> Store:
     rows = rows_of([[word.text for word in tree.words] for tree in trees], tokenizer)
     kept = [number for number, row in enumerate(rows) if len(row.ids) <= context]
@@ -104,9 +125,9 @@ def _store(
         "ids": Ragged.of([rows[number].ids for number in kept]),
         "before": Ragged.of([rows[number].before for number in kept]),
         "behind": Ragged.of([rows[number].behind for number in kept]),
-        "tags": Ragged.of([[tag_numbers.get(word.tag, NOTHING) for word in trees[number].words] for number in kept]),
+        "tags": Ragged.of([[tag_numbers[word.tag] for word in trees[number].words] for number in kept]),
         "spans": Ragged.of([_numbers(trees[number], label_numbers) for number in kept]),
-        "ways": np.array([log_ways(trees[number]) for number in kept], dtype=np.float32),
+        "ways": np.array([log_ways(_known(trees[number], names[:known])) for number in kept], dtype=np.float32),
     }
     return Store(columns)
 
@@ -118,14 +139,22 @@ def log_ways(tree: Tree) -> float:
     return sum(lgamma(2 * count - 1) - lgamma(count + 1) - lgamma(count) for count in parts)
 
 
+def _known(tree: Tree, names: list[str]) -> Tree:
+    """The tree with no other labels than these."""
+    found = spans(tree)
+    kept = [span for span in found if span.label in names]
+    return tree if len(kept) == len(found) else tree_of(tree.words, kept)
+
+
 def _numbers(tree: Tree, label_numbers: dict[str, int]) -> list[int]:
-    """First, behind and label of each span, end to end; one with an unknown label is left out."""
-    known = [span for span in spans(tree) if span.label in label_numbers]
-    return [number for span in known for number in (span.first, span.behind, label_numbers[span.label])]
+    """First, behind and label of each span, end to end."""
+    return [number for span in spans(tree) for number in (span.first, span.behind, label_numbers[span.label])]
 
 
 def tree_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) -> Batches:
-    """Batches of `size` sentences of about one length, with the labels of all spans, [B, I, I], 0 for none."""
+    """Batches of `size` sentences of about one length, fewer where they are long, with the labels of all spans,
+    [B, I, I], 0 for none; a label or tag that is never told counts as none."""
+    labels_told, tags_told = len(store.about["names"]), len(store.about["tags"])
 
     def collate(numbers: np.ndarray) -> Batch:
         rows = [store["spans"][number].reshape(-1, 3) for number in numbers]
@@ -134,7 +163,7 @@ def tree_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) ->
         labels = torch.zeros(len(numbers), posts, posts, dtype=torch.int64)
         for place, each in enumerate(rows):
             first, behind, label = torch.from_numpy(each.astype(np.int64)).T
-            labels[place, first, behind] = label
+            labels[place, first, behind] = label.where(label <= labels_told, 0)
         columns = {name: [store[name][number] for number in numbers] for name in ("ids", "before", "behind")}
         ids, lengths = padded(columns["ids"])
         return Batch(
@@ -144,12 +173,22 @@ def tree_batches(store: Store, *, size: int, seed: int, shuffle: bool = True) ->
             before=padded(columns["before"])[0],
             behind=padded(columns["behind"])[0],
             labels=labels,
-            tags=tags,
+            tags=tags.where(tags < tags_told, NOTHING),
             words=words,
             ways=torch.from_numpy(store["ways"][numbers]),
         )
 
-    return Batches(lambda epoch: by_count(store["tags"].lengths, size, shuffling(seed, epoch, shuffle)), collate)
+    def plan(epoch: int) -> list[np.ndarray]:
+        groups = by_count(store["tags"].lengths, size, shuffling(seed, epoch, shuffle))
+        return [part for group in groups for part in _in_parts(group, store["before"].lengths)]
+
+    return Batches(plan, collate)
+
+
+def _in_parts(group: np.ndarray, posts: np.ndarray) -> list[np.ndarray]:
+    """A batch in parts that have so many spans at most, which are in memory together."""
+    most = max(SPANS_AT_ONCE // int(posts[group].max()) ** 2, 1)
+    return [group[first : first + most] for first in range(0, len(group), most)]
 
 
 def texts_of(trees: Iterable[Tree]) -> Iterable[str]:

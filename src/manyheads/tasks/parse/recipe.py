@@ -63,6 +63,8 @@ class Evaluation:
     def __post_init__(self):
         if self.out:
             refuse_unwritable(Path(self.out))
+            if Path(self.out) in map(Path, self.trees):
+                raise ConfigError(f"--out would replace {self.out}, which is scored on; give another file")
 
 
 RECIPE = ParseRecipe

@@ -42,7 +42,8 @@ class Parsing(FineTuning):
     def open(self, directory: Path) -> None:
         super().open(directory)
         self.names, self.tags = (tuple(self.train.about[name]) for name in ("names", "tags"))
-        self.truth = [_tree(self.valid, number, self.names, self.tags) for number in range(len(self.valid))]
+        names, tags = (self.train.about[name] + self.train.about[f"{name}, valid"] for name in ("names", "tags"))
+        self.truth = [_tree(self.valid, number, names, tags) for number in range(len(self.valid))]
 
     def batches_of(self, store: Store, *, seed: int, shuffle: bool) -> Any:
         return tree_batches(store, size=self.recipe.data.examples, seed=seed, shuffle=shuffle)
@@ -87,11 +88,9 @@ EVALB does with COLLINS.prm; loss is the negative log-likelihood of a tree, by w
         )
 
 
-def _tree(store: Store, number: int, names: tuple[str, ...], tags: tuple[str, ...]) -> Tree:
+def _tree(store: Store, number: int, names: list[str], tags: list[str]) -> Tree:
     """A tree as it was stored, with numbers in place of its words."""
-    words = [
-        Word(tags[tag] if tag >= 0 else "?", str(place)) for place, tag in enumerate(store["tags"][number].tolist())
-    ]
+    words = [Word(tags[tag], str(place)) for place, tag in enumerate(store["tags"][number].tolist())]
     spans = store["spans"][number].reshape(-1, 3).tolist()
     return tree_of(words, [Span(first, behind, names[label - 1]) for first, behind, label in spans])
 

@@ -16,18 +16,16 @@ from manyheads.data.sample_trees import sample_trees
 from manyheads.data.trees import Span, Tree, Word, tree_of
 from manyheads.models.parser import SpanParser
 from manyheads.ops.chart import best_trees
-from manyheads.tasks.inside.forward import ForwardPass, one_forward, refuse_long, refuse_second
+from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_long, refuse_second
 from manyheads.tasks.inside.importance import Measure
 from manyheads.tasks.labelled import EncoderPredictor
 from manyheads.tasks.metrics import Scores
-from manyheads.tasks.parse.data import Row, rows_of, trees_in
+from manyheads.tasks.parse.data import SPANS_AT_ONCE, Row, rows_of, trees_in
 from manyheads.tasks.parse.evalb import ParseScores, by_length, evalb
 from manyheads.tasks.parse.recipe import Evaluation
 from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import listed
 from manyheads.text.encoder import EncoderTokenizer
-
-SPANS_AT_ONCE = 100_000  # whose scores are in memory together
 
 
 def best_spans(scores: Tensor, words: Tensor, names: Sequence[str]) -> list[list[Span]]:
@@ -62,7 +60,7 @@ class TreePredictor(Predictor):
         """Labelled precision, recall and F1 as EVALB counts them, in all and by the length of sentences."""
         gold = _gold(asked)
         how = {name: getattr(asked, name) for name in ("beam", "alpha") if hasattr(asked, name)}
-        found = self(_words(gold), **how)
+        found = self._trees(_words(gold), **how)
         if asked.out:
             write_result(Path(asked.out), "".join(f"{tree}\n" for tree in found))
         scores, parts = evalb(gold, found), by_length(gold, found)
@@ -71,7 +69,7 @@ class TreePredictor(Predictor):
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         gold = _gold(asked)
-        return Measure("F1", self.model, lambda: evalb(gold, self(_words(gold))).f1, more_is_better=True)
+        return Measure("F1", self.model, lambda: evalb(gold, self._trees(_words(gold))).f1, more_is_better=True)
 
 
 class Parser(TreePredictor, EncoderPredictor):
@@ -91,7 +89,7 @@ class Parser(TreePredictor, EncoderPredictor):
         for words, row in zip(sentences, rows):
             refuse_long(" ".join(words), row.ids, self.model.config.context)
         found: list[Tree] = [Tree("TOP", ())] * len(rows)
-        for places in grouped([len(row.before) ** 2 for row in rows], SPANS_AT_ONCE):
+        for places in grouped([len(row.ids) ** 2 for row in rows], SPANS_AT_ONCE):
             for place, (spans, tags) in zip(places, self._told([rows[place] for place in places])):
                 leaves = [Word(self.tags[tag], text) for tag, text in zip(tags, sentences[place])]
                 found[place] = tree_of(leaves, spans)
@@ -113,7 +111,8 @@ class Parser(TreePredictor, EncoderPredictor):
         refuse_second(second, "a parser reads one text")
         row = rows_of([text.split()], self.tokenizer)[0]
         refuse_long(text, row.ids, self.model.config.context)
-        return one_forward(self.model.states, row.ids, (text,))
+        ids, lengths = one_row(self.model, row.ids), one_row(self.model, [len(row.ids)])[0]
+        return ForwardPass((text,), {"self": row.ids}, lambda: self.model.states(ids, lengths))
 
 
 def _gold(asked: Evaluation) -> list[Tree]:
@@ -125,7 +124,8 @@ def _words(trees: list[Tree]) -> list[list[str]]:
 
 
 def _words_of(sentence: Any) -> list[str]:
-    words = sentence.split() if isinstance(sentence, str) else list(sentence)
+    words = sentence.split() if isinstance(sentence, str) else sentence
+    words = list(words) if isinstance(words, Iterable) else [words]
     if not words:
         raise DataError("a sentence has no words; leave it away")
     for word in words:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from manyheads.core.errors import ConfigError, DataError
+from manyheads.core.errors import CheckpointError, ConfigError, DataError
 from manyheads.core.files import write_result
 from manyheads.core.grouping import grouped
 from manyheads.core.log import warn
@@ -19,8 +19,10 @@ from manyheads.data.batches import Batches
 from manyheads.data.pairs import pair_batches, pair_store
 from manyheads.data.readers.corpus import read_pairs
 from manyheads.data.sentences import parts_that_fit
+from manyheads.data.trees import CLOSING
 from manyheads.generate.beam import refuse_search, refuse_wide, search
 from manyheads.generate.steps import CachedSteps, Hypothesis, SpecialIds, Steps, refuse_many_rows
+from manyheads.interop.directory import find_model, saved_kind
 from manyheads.look.grid import Grid
 from manyheads.look.walk import Section
 from manyheads.models.conv import ConvSeq2Seq
@@ -35,6 +37,7 @@ from manyheads.tasks.task import Predictor
 from manyheads.tasks.texts import texts_of
 from manyheads.tasks.translate.data import reader_of
 from manyheads.tasks.translate.recipe import Evaluation, refuse_fields
+from manyheads.text.tokenizer import Tokenizer
 from manyheads.train.objectives import Loss, translation_loss
 
 LONGEST = 256  # tokens translated at once: as many as data.longest lets into training by default
@@ -56,6 +59,11 @@ class Translation:
     score: float
 
 
+def writes_trees(tokenizer: Tokenizer) -> bool:
+    """Whether a translator's model writes the brackets of trees, and no language."""
+    return CLOSING in tokenizer.symbols()
+
+
 class Translator(Predictor):
     """A translator that is ready to use: a model of ours, or a MarianMTModel checkpoint with a tokenizer.json."""
 
@@ -64,6 +72,15 @@ class Translator(Predictor):
     scored_on = Evaluation
     ranked_by = ("loss", "bleu")
     commands = ("translate {model} in.txt", "align {model} 'a sentence'")
+
+    @classmethod
+    def opens(cls, path: Path) -> bool:
+        return saved_kind(path) is not Transformer or not writes_trees(Tokenizer.load(find_model(path)))
+
+    def __init__(self, model: TranslationModel, tokenizer: Tokenizer):
+        super().__init__(model, tokenizer)
+        if writes_trees(tokenizer):
+            raise CheckpointError("this model writes trees, and no language; use it with manyheads parse")
 
     def translate(
         self, sentences: Iterable[str], *, beam: int = BEAM, alpha: float = 0.6, first_line: int = 1
