@@ -42,14 +42,14 @@ def log_partition(scores_BII: Tensor, lengths_B: Tensor) -> Tensor:
 
     Its gradient is how likely each span is to be in the tree, so that nothing need be kept for it but that.
     """
-    value_B, likely_BII = _inside_and_outside(scores_BII, lengths_B)
+    value_B, likely_BII = inside_outside(scores_BII, lengths_B)
     with_gradient_B = (likely_BII * scores_BII.masked_fill(likely_BII == 0, 0.0)).sum(dim=(1, 2))
     return value_B + with_gradient_B - with_gradient_B.detach()
 
 
 @torch.no_grad()
-def _inside_and_outside(scores_BII: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
-    """The logarithms of the sums, [B], and how likely each span is, [B, I, I]."""
+def inside_outside(scores_BII: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+    """The logarithm of the sum over all binary trees, [B], and how likely each span is to be in one, [B, I, I]."""
     posts, rows = scores_BII.shape[1], torch.arange(len(scores_BII), device=scores_BII.device)
 
     def summed(sums_SKB: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """Parsers: what they learn from, the trees they find, and what is saved of them."""
 
 import math
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from manyheads.models.parser import SpanParser
 from manyheads.nn.positions import PositionsConfig
 from manyheads.tasks.parse.data import as_written, log_ways, read_all, rows_of
 from manyheads.tasks.parse.recipe import Evaluation, ParseData
-from manyheads.tasks.parse.use import Parser, _gold, best_spans
+from manyheads.tasks.parse.use import ASKED, Parser, _gold, best_spans, expected_gains
 from manyheads.text.encoder import EncoderTokenizer
 from manyheads.train.objectives import tree_loss
 from tests.unit.tasks.preparing import prepared as prepare
@@ -153,13 +154,24 @@ def test_every_answer_is_a_tree_over_exactly_the_words_alone_as_among_others(tok
     assert found([]) == []
 
 
-def test_the_best_spans_are_those_of_the_likeliest_tree():
-    torch.manual_seed(2)
-    scores = torch.randn(1, 4, 4, 3, dtype=torch.float64)
-    scores[..., 0] = 0
-    found = best_spans(scores, torch.tensor([3]), ("A", "B"))[0]
-    least = min(losses(scores), key=lambda each: each[0])
-    assert {(span.first, span.behind, span.label) for span in found} == least[1]
+def test_the_tree_has_the_most_constituents_right_that_can_be_expected():
+    others = []
+    for seed in range(6):
+        torch.manual_seed(seed)
+        scores = torch.randn(1, 4, 4, 3, dtype=torch.float64)
+        scores[..., 0] = 0
+        found = best_spans(expected_gains(scores, torch.tensor([3])), torch.tensor([3]), ("A", "B"))[0]
+        trees = [(math.exp(-loss), tree) for loss, tree in losses(scores)]
+        gain = partial(expected, trees)
+        best = max((tree for _, tree in trees), key=gain)
+        assert gain({(span.first, span.behind, span.label) for span in found}) == pytest.approx(gain(best))
+        others.append(best != max(trees, key=lambda each: each[0])[1])
+    assert any(others)
+
+
+def expected(trees, tree) -> float:
+    """How many of a tree's spans are right on average over these, less what is asked of each."""
+    return sum(sum(chance for chance, other in trees if span in other) - ASKED for span in tree)
 
 
 def losses(scores):

@@ -16,7 +16,7 @@ from manyheads.tasks.labelled import Split
 from manyheads.tasks.parse.data import read_all, store_trees, texts_of, tree_batches
 from manyheads.tasks.parse.evalb import evalb
 from manyheads.tasks.parse.recipe import ParseRecipe
-from manyheads.tasks.parse.use import best_spans
+from manyheads.tasks.parse.use import best_spans, expected_gains
 from manyheads.train.objectives import Loss, parsing_loss, tree_loss
 
 
@@ -65,8 +65,9 @@ class Parsing(FineTuning):
             scores = model.span_scores(states, batch.before, batch.behind).float()
             loss = loss + tree_loss(scores, batch.labels, batch.words, batch.ways).detach()
             words += batch.target_tokens
+            gains = expected_gains(scores, batch.words)
             tags = model.tag_scores(states, batch.behind).argmax(dim=-1).cpu()
-            for number, spans, row in zip(numbers, best_spans(scores, batch.words, self.names), tags.tolist()):
+            for number, spans, row in zip(numbers, best_spans(gains, batch.words, self.names), tags.tolist()):
                 texts = [word.text for word in self.truth[number].words]
                 found[number] = tree_of([Word(self.tags[tag], text) for tag, text in zip(row, texts)], spans)
         told = evalb(self.truth, found)
