@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Protocol
-from unicodedata import east_asian_width
+from unicodedata import combining, east_asian_width
 
 from manyheads.look.drawing import shown
 
 NAMESPACE = "http://www.w3.org/2000/svg"
 # Pixels of an SVG
 LETTER, WIDE_LETTER, BETWEEN = 9, 16, 18
+WIDE = ("W", "F")
 ROW, WORD_ROW, MARGIN = 46, 20, 20
 ABOVE, BELOW = 15, 6  # from the foot of a label to where a line from above ends, and one that goes down begins
 LABEL = 'font-weight="bold" fill="#0072b2"'
@@ -48,7 +49,7 @@ class _Node:
 
 def drawn(tree: TreeLike) -> str:
     """The tree in letters, its words in a row below it."""
-    nodes = _placed(tree, len, between=1)
+    nodes = _placed(tree, lambda text: len(_cells(text)), between=1)
     bottom = 2 * max(node.depth for node in nodes)
     canvas = [[" "] * nodes[0].width for _ in range(bottom + 2)]
     for node in nodes:
@@ -132,8 +133,20 @@ def _arrange(node: _Node, breadth: Callable[[str], int], between: int) -> None:
 
 
 def _write(row: list[str], text: str, middle: int) -> None:
-    begin = middle - max(len(text) - 1, 0) // 2
-    row[begin : begin + len(text)] = text
+    cells = _cells(text)
+    begin = middle - max(len(cells) - 1, 0) // 2
+    row[begin : begin + len(cells)] = cells
+
+
+def _cells(text: str) -> list[str]:
+    """What stands in each column of a terminal: wide letters take two, marks stand over the letter before."""
+    cells: list[str] = []
+    for letter in text:
+        if cells and combining(letter):
+            cells[-1] += letter
+        else:
+            cells += [letter, ""] if east_asian_width(letter) in WIDE else [letter]
+    return cells
 
 
 def _branch(row: list[str], node: _Node) -> None:
@@ -174,9 +187,9 @@ def _foot(depth: int) -> int:
 
 
 def _pixels(text: str) -> int:
-    return sum(WIDE_LETTER if east_asian_width(letter) in "WF" else LETTER for letter in text)
+    return sum(WIDE_LETTER if east_asian_width(letter) in WIDE else LETTER for letter in text)
 
 
 def _seen(text: str) -> str:
     """A text with what cannot be seen, such as a line break, as Python writes it."""
-    return shown(text, sys.maxsize)
+    return shown(text, sys.maxsize).translate({0xFFFE: "\ufffd", 0xFFFF: "\ufffd"})  # which XML cannot hold

@@ -127,6 +127,17 @@ def test_wide_letters_have_more_room_in_an_svg():
     assert width("猫猫猫猫") > width("cats")
 
 
+def test_wide_letters_and_marks_over_letters_keep_their_columns():
+    tree = Tree("TOP", (Word("NN", "日本"), Word("JJ", "e\u0301te\u0301"), Word(".", ".")))
+    *_, tags, words = drawn(tree).splitlines()
+    assert words == "日本 e\u0301te\u0301 ."
+    assert tags == " NN   JJ ."  # over the columns that a terminal shows
+
+
+def test_an_svg_is_xml_whatever_the_word():
+    ElementTree.fromstring(svg(Tree("TOP", (Word("NN", "a\ufffeb\uffff"),))))
+
+
 def test_nothing_is_too_deep():
     tree = Tree("X", (Word("NN", "cat"),))
     for _ in range(2_000):
