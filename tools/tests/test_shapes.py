@@ -23,7 +23,7 @@ from tools.shapes.wording import captions, questions
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"train": 150, "valid": 11, "seen": 12, "unseen": 13}
-SMALL_FINGERPRINT = "b5a704e97ff4cd75d8074adc072c21a92d9f2c8edd88f71584571b4a25b5c815"  # with seed 2
+SMALL_FINGERPRINT = "2fb4309a506f6775203a306e6b44f2da1fddc6aaccc6ed7c821f12dad7efbb3c"  # with seed 2
 EVERY = 10  # of the pictures of training, those that are looked at
 NUMBERS = ("zero", "one", "two", "three")
 WORDS = f"({'|'.join(COLOURS)}) ({'|'.join(SHAPES)})"
@@ -67,7 +67,7 @@ def seen(sample):
 def things_in(image):
     found = []
     for colour, ink in INK.items():
-        left = np.abs(image.astype(int) - ink).sum(axis=2) < 60
+        left = np.abs(image.astype(int) - ink).sum(axis=2) < 40
         while left.any():
             patch = connected(left, tuple(np.argwhere(left)[0]))
             left &= ~patch
@@ -97,7 +97,11 @@ def shape_of(patch):
         return "square"
     if filled > 0.63:
         return "circle"
-    return "triangle" if patch[-1].mean() > 0.8 else "star"
+    if patch[-1].mean() > 0.8:
+        return "triangle"
+    if not patch[:, patch.shape[1] // 2].all():
+        return "star"  # which stands on two feet
+    return "diamond" if patch[len(patch) // 3 - 1].mean() > 0.45 else "cross"
 
 
 def stands(one, where, other):
@@ -144,10 +148,14 @@ def right_answer(question, things):
         return f"a {name}"
     if asked := re.fullmatch(rf"is there a {WORDS}\?", question):
         return "yes" if f"{asked[1]} {asked[2]}" in by_name else "no"
-    if asked := re.fullmatch(r"how many (\w+)s are there\?", question):
-        return NUMBERS[sum(asked[1] in ("shape", name.split()[1]) for name in by_name)]
+    if asked := re.fullmatch(r"how many (\w+) are there\?", question):
+        return NUMBERS[sum(one_of(asked[1]) in ("shape", name.split()[1]) for name in by_name)]
     asked = re.fullmatch(rf"is the {WORDS} ({PLACES}) the {WORDS}\?", question)
     return "yes" if stands(by_name[f"{asked[1]} {asked[2]}"], asked[3], by_name[f"{asked[4]} {asked[5]}"]) else "no"
+
+
+def one_of(several):
+    return several.removesuffix("es") if several.removesuffix("es") in SHAPES else several.removesuffix("s")
 
 
 # What is shipped
@@ -219,7 +227,7 @@ def texts_of(part):
 
 
 def test_withheld_pairs_are_in_unseen_alone_and_there_in_each_picture_and_question(sample, seen):
-    assert 4 <= len(WITHHELD) <= 6
+    assert 6 * len(WITHHELD) == len(PAIRS)
     withheld = {str(pair) for pair in WITHHELD}
     for part in ("train", "valid", "seen"):
         assert pairs_named(texts_of(sample[part])) == set(SEEN)
@@ -229,8 +237,9 @@ def test_withheld_pairs_are_in_unseen_alone_and_there_in_each_picture_and_questi
         assert withheld & {thing.name for thing in things}
     for number, question, answer in sample["unseen"].questions:
         names = {thing.name for thing in seen["unseen"][number]}
-        if asked := re.match(r"how many (\w+)s|what (?:colour|shape) is(?: the)? (\w+)", question):
-            names = {name for name in names if (asked[1] or asked[2]) in name.split()}
+        if asked := re.match(r"how many (\w+)|what (?:colour|shape) is(?: the)? (\w+)", question):
+            word = one_of(asked[1]) if asked[1] else asked[2]
+            names = {name for name in names if word in name.split()}
         else:
             names = {str(pair) for pair in pairs_named([question, answer])}
         assert withheld & names, question
@@ -239,7 +248,7 @@ def test_withheld_pairs_are_in_unseen_alone_and_there_in_each_picture_and_questi
 def test_training_shows_each_colour_and_each_shape_with_several_others_often(sample):
     shown = Counter(pair for sentences in sample["train"].captions for pair in pairs_named(sentences[:1]))
     assert set(shown) == set(SEEN)
-    assert min(shown.values()) > 800
+    assert min(shown.values()) > 600
     for word in (*COLOURS, *SHAPES):
         assert sum(word in pair for pair in shown) >= 3
 
@@ -260,7 +269,8 @@ def test_questions_do_not_tell_their_answers(sample):
             guess = (answers.get(question) or answers[beginning(question)]).most_common(1)[0][0]
             right[beginning(question)] += guess == answer
         assert right.total() / asked.total() < bound
-        assert all(right[kind] / asked[kind] < 0.53 for kind in asked)
+        # In training most questions about two things come twice, so that what is counted holds the answer itself.
+        assert all(right[kind] / asked[kind] < (0.58 if part == "train" else 0.55) for kind in asked)
         assert asked.keys() == {"what colour", "what shape", "what is", "is there", "is the", "how many"}
 
 
@@ -276,7 +286,7 @@ def test_yes_is_as_often_right_as_no_for_each_pair_that_is_asked_for(sample):
     assert len(answers) == len(SEEN)
     for counts in answers.values():
         assert abs(counts["yes"] - counts["no"]) <= 2
-        assert counts.total() > 250
+        assert counts.total() > 100
 
 
 # The parts of the generator

@@ -31,7 +31,7 @@ def parse(
     from manyheads.core.files import refuse_unwritable, write_result
     from manyheads.look.trees import drawn
     from manyheads.look.trees import svg as svg_of
-    from manyheads.tasks.parse.use import TreePredictor
+    from manyheads.tasks.parse.use import Parser, TreePredictor
     from manyheads.tasks.task import predictor_of
 
     if svg:
@@ -39,9 +39,7 @@ def parse(
         if len(sentences or ()) != 1 or not sentences[0].split():  # type: ignore
             raise ConfigError("--svg draws the tree of one sentence; give it behind the model, in quotes")
     kind = predictor_of(model)
-    if not issubclass(kind, TreePredictor):
-        raise ConfigError(f"{model} holds {kind.what}; give a parser, as train parse and train brackets make one")
-    parser = kind.load(model, device=device)
+    parser = (kind if issubclass(kind, TreePredictor) else Parser).load(model, device=device)
     for texts in [sentences] if sentences else (lines.texts for lines in lines_of(None)):
         trees = iter(parser([text for text in texts if text.split()]))
         for text in texts:
