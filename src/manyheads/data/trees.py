@@ -33,6 +33,11 @@ class Tree:
         """The leaves, from left to right."""
         return tuple(node for node, _ in steps(self) if isinstance(node, Word))
 
+    @property
+    def texts(self) -> list[str]:
+        """The words without their tags."""
+        return [word.text for word in self.words]
+
     def __str__(self) -> str:
         """One line of the Penn Treebank's brackets, in which a bracket of the text is -LRB- or -RRB-."""
         pieces: list[str] = []

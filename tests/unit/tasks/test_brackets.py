@@ -17,9 +17,10 @@ from manyheads.generate.steps import SpecialIds
 from manyheads.generate.trees import MOST_OPENED, TreeSteps
 from manyheads.interop.directory import save_model
 from manyheads.models.transformer import Transformer, TransformerConfig
-from manyheads.tasks.brackets.data import Symbols, text_of, train_tokenizer
+from manyheads.tasks.brackets.data import Symbols, train_tokenizer
 from manyheads.tasks.brackets.recipe import BracketData, Evaluation
 from manyheads.tasks.brackets.use import BracketParser, limit_of
+from manyheads.tasks.parse.data import text_of
 from manyheads.tasks.task import predictor_of
 from manyheads.tasks.translate.use import Translator
 from manyheads.text.tokenizer import Tokenizer

@@ -277,7 +277,7 @@ def test_what_is_scored_on_is_not_written_over(file):
 
 
 def test_transformers_opens_its_encoder(tokenizer, tmp_path):
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     ours = parser(tokenizer)
     save_model(tmp_path / "model", ours.model, tokenizer, "card")
     theirs = transformers.AutoModel.from_pretrained(tmp_path / "model", add_pooling_layer=False).eval()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from manyheads.data.trees import CLOSING, OPENS_WITH, TOP, Tree, Word, steps
 from manyheads.generate.trees import CLOSES, ENDS, OPENS, OTHER, WORD
-from manyheads.tasks.parse.data import as_written
+from manyheads.tasks.parse.data import text_of
 from manyheads.text.tokenizer import Tokenizer
 
 
@@ -74,10 +74,5 @@ def train_tokenizer(trees: Sequence[Tree], vocabulary: int) -> Tokenizer:
     nodes = [node for tree in trees for node, entering in steps(tree) if entering]
     tags = sorted({f"{OPENS_WITH}{node.tag}{CLOSING}" for node in nodes if isinstance(node, Word)})
     labels = sorted({OPENS_WITH + node.label for node in nodes if isinstance(node, Tree)} - {OPENS_WITH + TOP})
-    texts = (text_of([word.text for word in tree.words]) for tree in trees)
+    texts = (text_of(tree.texts) for tree in trees)
     return Tokenizer.train(texts, vocabulary, symbols=[CLOSING, *labels, *tags])
-
-
-def text_of(words: Sequence[str]) -> str:
-    """A sentence as its words are usually written, with spaces between."""
-    return " ".join(map(as_written, words))

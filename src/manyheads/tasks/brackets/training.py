@@ -15,12 +15,12 @@ from manyheads.data.ragged import Store
 from manyheads.data.readers.trees import trees_of
 from manyheads.data.trees import Tree
 from manyheads.models.transformer import PRESETS, Transformer
-from manyheads.tasks.brackets.data import Symbols, text_of, train_tokenizer
+from manyheads.tasks.brackets.data import Symbols, train_tokenizer
 from manyheads.tasks.brackets.recipe import BracketRecipe
 from manyheads.tasks.brackets.use import written_trees
 from manyheads.tasks.card import model_card
 from manyheads.tasks.labelled import Split
-from manyheads.tasks.parse.data import read_all
+from manyheads.tasks.parse.data import read_all, text_of
 from manyheads.tasks.parse.evalb import evalb
 from manyheads.tasks.task import Task
 from manyheads.tasks.translate.use import mean_loss
@@ -68,7 +68,7 @@ class Writing(Task):
         symbols = Symbols.of(self.processor)
         assert symbols is not None
         for part, trees in zip(PARTS, (examples.train, examples.valid)):
-            texts = self.processor.encode([text_of([word.text for word in tree.words]) for tree in trees])
+            texts = self.processor.encode([text_of(tree.texts) for tree in trees])
             store = pair_store(texts, [symbols.row(tree) for tree in trees])
             store.about = {} if part == "train" else {"trees": list(map(str, trees))}
             store.save(directory / part)
@@ -91,7 +91,7 @@ class Writing(Task):
         """Negative log-likelihood of a token, and what EVALB counts of greedy search."""
         assert self.symbols is not None
         rows = [row.tolist() for row in self.valid["source"]]
-        words = [[word.text for word in tree.words] for tree in self.truth]
+        words = [tree.texts for tree in self.truth]
         told = evalb(self.truth, written_trees(model, self.symbols, rows, words, beam=1))
         return {"loss": mean_loss(model, self.valid_batches()), "f1": told.f1, "exact": told.exact}
 

@@ -15,9 +15,11 @@ from manyheads.generate.steps import SpecialIds, refuse_many_rows
 from manyheads.generate.trees import TreeSteps
 from manyheads.interop.directory import find_model
 from manyheads.models.transformer import Transformer
-from manyheads.tasks.brackets.data import Symbols, text_of
+from manyheads.tasks.brackets.data import Symbols
 from manyheads.tasks.brackets.recipe import Evaluation
 from manyheads.tasks.inside.forward import ForwardPass, one_row, refuse_second
+from manyheads.tasks.metrics import Scores
+from manyheads.tasks.parse.data import text_of
 from manyheads.tasks.parse.use import TreePredictor
 from manyheads.tasks.proofs.selfcheck import Finding, same_logits, same_translations
 from manyheads.tasks.translate.use import decode_all, writes_trees
@@ -79,6 +81,9 @@ class BracketParser(TreePredictor):
             raise CheckpointError("this is a translator, whose tokenizer has no brackets of trees; train one with "
                                   "manyheads train brackets")  # fmt: skip
         self.symbols = symbols
+
+    def evaluate(self, asked: Evaluation) -> Scores:  # type: ignore[override]
+        return self.scored(asked, beam=asked.beam, alpha=asked.alpha)
 
     def _trees(self, sentences: list[list[str]], **how: Any) -> list[Tree]:
         rows = self.tokenizer.encode([text_of(words) for words in sentences])

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import lgamma
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,40 +95,33 @@ def rows_of(sentences: Sequence[Sequence[str]], tokenizer: EncoderTokenizer) -> 
 
 def store_trees(found: Split[Tree], tokenizer: EncoderTokenizer, context: int, directory: Path) -> None:
     """Lays the sentences down that the model can read; others are counted."""
-    names, tags = (found.about[each] + found.about[f"{each}, valid"] for each in ("names", "tags"))
-    known, long = len(found.about["names"]), [0]
-    found.save(directory, lambda trees: _store(trees, names, known, tags, tokenizer, context, long))
-    say(
-        f"{counted(len(found.train), 'tree')} to learn from, {len(found.valid):,} to validate on, "
-        f"{counted(known, 'label')} of spans, {counted(len(found.about['tags']), 'tag')} of words"
-    )
-    if long[0]:
-        warn(f"{counted(long[0], 'sentence')} of more than {context:,} tokens, the model's context, left out")
+    train, valid = ([*_fitting(trees, tokenizer, context)] for trees in (found.train, found.valid))
+    Split(train, valid, found.about).save(directory, lambda fitting: _store(fitting, found.about))
+    labels, tags = (counted(len(found.about[each]), what) for each, what in (("names", "label"), ("tags", "tag")))
+    count = counted(len(train), "tree")
+    say(f"{count} to learn from, {len(valid):,} to validate on, {labels} of spans, {tags} of words")
+    if long := len(found.train) + len(found.valid) - len(train) - len(valid):
+        warn(f"{counted(long, 'sentence')} of more than {context:,} tokens, the model's context, left out")
 
 
-def _store(
-    trees: list[Tree],
-    names: list[str],
-    known: int,
-    tags: list[str],
-    tokenizer: EncoderTokenizer,
-    context: int,
-    long: list[int],
-) -> Store:
-    rows = rows_of([[word.text for word in tree.words] for tree in trees], tokenizer)
-    kept = [number for number, row in enumerate(rows) if len(row.ids) <= context]
-    long[0] += len(rows) - len(kept)
-    if not kept:
+def _fitting(trees: list[Tree], tokenizer: EncoderTokenizer, context: int) -> list[tuple[Tree, Row]]:
+    """The trees whose sentences the model can read, each with its row."""
+    rows = rows_of([tree.texts for tree in trees], tokenizer)
+    found = [(tree, row) for tree, row in zip(trees, rows) if len(row.ids) <= context]
+    if not found:
         raise DataError(f"every sentence has more than {context:,} tokens, the model's context; use a longer one")
-    label_numbers = {name: number for number, name in enumerate(names, start=1)}
-    tag_numbers = {name: number for number, name in enumerate(tags)}
+    return found
+
+
+def _store(fitting: list[tuple[Tree, Row]], about: dict[str, Any]) -> Store:
+    names, tags = (about[each] + about[f"{each}, valid"] for each in ("names", "tags"))
+    labels = {name: number for number, name in enumerate(names, start=1)}
+    trees, rows = zip(*fitting)
     columns = {
-        "ids": Ragged.of([rows[number].ids for number in kept]),
-        "before": Ragged.of([rows[number].before for number in kept]),
-        "behind": Ragged.of([rows[number].behind for number in kept]),
-        "tags": Ragged.of([[tag_numbers[word.tag] for word in trees[number].words] for number in kept]),
-        "spans": Ragged.of([_numbers(trees[number], label_numbers) for number in kept]),
-        "ways": np.array([log_ways(_known(trees[number], names[:known])) for number in kept], dtype=np.float32),
+        **{name: Ragged.of([getattr(row, name) for row in rows]) for name in ("ids", "before", "behind")},
+        "tags": Ragged.of([[tags.index(word.tag) for word in tree.words] for tree in trees]),
+        "spans": Ragged.of([_numbers(tree, labels) for tree in trees]),
+        "ways": np.array([log_ways(_known(tree, about["names"])) for tree in trees], dtype=np.float32),
     }
     return Store(columns)
 
@@ -191,6 +185,6 @@ def _in_parts(group: np.ndarray, posts: np.ndarray) -> list[np.ndarray]:
     return [group[first : first + most] for first in range(0, len(group), most)]
 
 
-def texts_of(trees: Iterable[Tree]) -> Iterable[str]:
-    """Their sentences, to train a tokenizer on."""
-    return (" ".join(as_written(word.text) for word in tree.words) for tree in trees)
+def text_of(words: Sequence[str]) -> str:
+    """A sentence as its words are usually written, with spaces between."""
+    return " ".join(map(as_written, words))

@@ -13,7 +13,7 @@ from manyheads.models.parser import SpanParser
 from manyheads.tasks.card import model_card
 from manyheads.tasks.fine_tuning import FineTuning
 from manyheads.tasks.labelled import Split
-from manyheads.tasks.parse.data import read_all, store_trees, texts_of, tree_batches
+from manyheads.tasks.parse.data import read_all, store_trees, text_of, tree_batches
 from manyheads.tasks.parse.evalb import evalb
 from manyheads.tasks.parse.recipe import ParseRecipe
 from manyheads.tasks.parse.use import best_spans, expected_gains
@@ -34,7 +34,7 @@ class Parsing(FineTuning):
         return read_all(self.recipe.data, self.recipe.train.seed)
 
     def texts(self, examples: Split[Tree]) -> Iterable[str]:
-        return texts_of(examples.train)
+        return (text_of(tree.texts) for tree in examples.train)
 
     def store(self, examples: Split[Tree], directory: Path) -> None:
         store_trees(examples, self.processor, self.recipe.model.context, directory)
@@ -68,8 +68,8 @@ class Parsing(FineTuning):
             gains = expected_gains(scores, batch.words)
             tags = model.tag_scores(states, batch.behind).argmax(dim=-1).cpu()
             for number, spans, row in zip(numbers, best_spans(gains, batch.words, self.names), tags.tolist()):
-                texts = [word.text for word in self.truth[number].words]
-                found[number] = tree_of([Word(self.tags[tag], text) for tag, text in zip(row, texts)], spans)
+                words_told = zip(row, self.truth[number].texts)
+                found[number] = tree_of([Word(self.tags[tag], text) for tag, text in words_told], spans)
         told = evalb(self.truth, found)
         return {"loss": float(loss) / words, "f1": told.f1, "exact": told.exact, "tagging": told.tagging}
 

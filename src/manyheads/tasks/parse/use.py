@@ -71,10 +71,12 @@ class TreePredictor(Predictor):
         raise NotImplementedError
 
     def evaluate(self, asked: Evaluation) -> Scores:
+        return self.scored(asked)
+
+    def scored(self, asked: Evaluation, **how: Any) -> Scores:
         """Labelled precision, recall and F1 as EVALB counts them, in all and by the length of sentences."""
         gold = _gold(asked)
-        how = {name: getattr(asked, name) for name in ("beam", "alpha") if hasattr(asked, name)}
-        found = self._trees(_words(gold), **how)
+        found = self._trees([tree.texts for tree in gold], **how)
         if asked.out:
             write_result(Path(asked.out), "".join(f"{tree}\n" for tree in found))
         scores, parts = evalb(gold, found), by_length(gold, found)
@@ -83,7 +85,9 @@ class TreePredictor(Predictor):
 
     def measure(self, asked: Evaluation, by: str | None) -> Measure:
         gold = _gold(asked)
-        return Measure("F1", self.model, lambda: evalb(gold, self._trees(_words(gold))).f1, more_is_better=True)
+        return Measure(
+            "F1", self.model, lambda: evalb(gold, self._trees([tree.texts for tree in gold])).f1, more_is_better=True
+        )
 
 
 class Parser(TreePredictor, EncoderPredictor):
@@ -98,7 +102,7 @@ class Parser(TreePredictor, EncoderPredictor):
         super().__init__(model, tokenizer)
         self.names, self.tags = model.names, model.tags
 
-    def _trees(self, sentences: list[list[str]], **how: Any) -> list[Tree]:
+    def _trees(self, sentences: list[list[str]]) -> list[Tree]:  # type: ignore[override]
         rows = rows_of(sentences, self.tokenizer)
         for words, row in zip(sentences, rows):
             refuse_long(" ".join(words), row.ids, self.model.config.context)
@@ -132,10 +136,6 @@ class Parser(TreePredictor, EncoderPredictor):
 
 def _gold(asked: Evaluation) -> list[Tree]:
     return trees_in(asked.trees) if asked.trees else sample_trees("test")
-
-
-def _words(trees: list[Tree]) -> list[list[str]]:
-    return [[word.text for word in tree.words] for tree in trees]
 
 
 def _words_of(sentence: Any) -> list[str]:
